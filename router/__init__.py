@@ -1,0 +1,1 @@
+"""The service: admission, contract, catalogs in memory, shortlist, prompts, client and CLI."""
