@@ -48,6 +48,7 @@ class AllowRule:
         names: routed names or aliases, compared exactly; empty means no restriction by name.
         namespaces: namespaces, compared exactly; empty means no restriction by namespace.
         tags: a tool passes with at least one of them; empty means no restriction by tag.
+
     """
 
     names: tuple[str, ...] = ()
@@ -83,6 +84,7 @@ class RouteJob:
         previous: the turn before, or ""; at most `MAX_TEXT_CHARS` characters.
         allowed: the caller's subset, or None for the whole catalog.
         k: how many candidates to return at most, 1 to `MAX_K`.
+
     """
 
     request_id: str
@@ -118,6 +120,7 @@ class Candidate:
             fits" they sum to at most 1 (tools outside the shortlist share what is left).
         log_score: the combined log-linear score before calibration, in nats; comparable only
             within one answer. For "no tool fits" it is the log-odds that nothing fits.
+
     """
 
     tool_index: int | None
@@ -137,6 +140,7 @@ class RouteUsage:
         shortlist_size: tools the model could choose among.
         catalog_size: tools of the whole catalog.
         allowed_size: tools the caller's rule left.
+
     """
 
     prompt_tokens: int
@@ -155,6 +159,7 @@ class RouteTimings:
         retrieval_s: embedding the text, BM25, cosine, shortlist.
         prompt_s: writing and tokenising the prompt.
         finish_s: combining and calibrating.
+
     """
 
     retrieval_s: float
@@ -174,6 +179,7 @@ class RankedTools:
         none_probability: calibrated probability that no tool fits, whether or not it is listed.
         usage: what the answer cost.
         timings: where the time went.
+
     """
 
     request_id: str
