@@ -49,8 +49,8 @@ class LexicalConfig:
     """
 
     name_weight: float = 3.0
-    parameter_weight: float = 0.3
-    saturation: float = 1.2
+    parameter_weight: float = 0.6
+    saturation: float = 0.6
     length_penalty: float = 0.6
 
     def __post_init__(self) -> None:

@@ -104,7 +104,7 @@ def build_name_index(tools: Sequence[Tool]) -> NameIndex:
 
 
 def _stands_in(spelling: str, text: str) -> bool:
-    """Tell whether `spelling` occurs in `text` with no letter, digit or underscore on either side."""
+    """Tell whether `spelling` occurs in `text` bare of letters, digits and underscores."""
     start = text.find(spelling)
     while start >= 0:
         stop = start + len(spelling)

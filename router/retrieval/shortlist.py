@@ -106,7 +106,7 @@ class Retriever:
     def from_arrays(
         cls, tools: Sequence[Tool], arrays: Mapping[str, npt.NDArray[np.generic]]
     ) -> Retriever:
-        """Read back the indices a compiled catalog carries (see `to_arrays`); names are indexed anew.
+        """Read back what `to_arrays` wrote; names are indexed anew.
 
         Raises:
             ValueError: an array is missing or they contradict each other.
