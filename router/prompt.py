@@ -61,7 +61,7 @@ class PromptConfig:
 
     """
 
-    list_tokens: int = 224
+    list_tokens: int = 240
     line_tokens: int = 40
     request_tokens: int = 128
     previous_tokens: int = 48

@@ -82,6 +82,21 @@ class Evidence:
         head = [position for position in self.order.tolist() if position in kept]
         return np.array(head, dtype=np.int64)
 
+    def joined(self, other: Evidence, share: float, weights: RetrievalWeights) -> Evidence:
+        """Add `share` of the evidence another text gives on the same tools (a previous turn)."""
+        cosine = (self.cosine + share * other.cosine) / (1 + share)
+        bm25 = self.bm25 + share * other.bm25
+        score = weights.cosine * cosine + weights.bm25 * bm25 + weights.verbatim * self.verbatim
+        return Evidence(
+            tools=self.tools,
+            cosine=cosine,
+            bm25=bm25,
+            verbatim=self.verbatim,
+            worded=self.worded,
+            score=score,
+            order=np.argsort(-score, kind="stable"),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Retriever:

@@ -1,0 +1,1 @@
+"""Tests of how a tool is chosen: retrieval, prompt, scoring, pipeline, evaluation."""
