@@ -1,0 +1,487 @@
+/* The per-row operations of NUMERICS.md, for the CPU.
+ *
+ * Every function works on rows that do not see one another, in the order of operations that
+ * NUMERICS.md states, so no batch, thread count or vector width can change a bit. Loops are
+ * written so that the compiler may use vector registers without reordering any sum.
+ * Must be compiled without contraction to fused multiply-add and without any fast-math option.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 32
+#define BLOCK 64
+#define QMAX 32639.0f
+#define ROUND_MAGIC 12582912.0f /* 1.5 * 2^23: adding and taking it off rounds half to even */
+#define TINY_AMAX_BITS 0x0DA24260u /* 1e-30f: below it a row counts as zero */
+#define INFINITE_BITS 0x7f800000u
+
+int pm_abi_version(void) { return 1; }
+
+static inline float round_even(float x) { return (x + ROUND_MAGIC) - ROUND_MAGIC; }
+
+static inline float exp_stated(float x) {
+    /* NUMERICS 4: Cody-Waite reduction, degree-6 polynomial, Horner. x <= 0 in every use. */
+    float clamped = x < -87.0f ? -87.0f : x;
+    float n = round_even(clamped * 1.44269504f);
+    float r = clamped - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    union { int32_t i; float f; } scale;
+    scale.i = ((int32_t)n + 127) << 23;
+    float y = p * scale.f;
+    return x < -87.0f ? 0.0f : y;
+}
+
+static inline float tree_sum(const float *lane) {
+    float t[LANES / 2];
+    for (int l = 0; l < 16; l++) t[l] = lane[l] + lane[l + 16];
+    for (int l = 0; l < 8; l++) t[l] = t[l] + t[l + 8];
+    for (int l = 0; l < 4; l++) t[l] = t[l] + t[l + 4];
+    for (int l = 0; l < 2; l++) t[l] = t[l] + t[l + 2];
+    return t[0] + t[1];
+}
+
+static float sum_of_squares(const float *x, int n) {
+    float lane[LANES] = {0};
+    int whole = n - n % LANES;
+    for (int i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += x[i + l] * x[i + l];
+    for (int l = 0; l < n - whole; l++) lane[l] += x[whole + l] * x[whole + l];
+    return tree_sum(lane);
+}
+
+static float sum_lanes(const float *x, int n) {
+    float lane[LANES] = {0};
+    int whole = n - n % LANES;
+    for (int i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
+    for (int l = 0; l < n - whole; l++) lane[l] += x[whole + l];
+    return tree_sum(lane);
+}
+
+static void quantise_row(const float *x, int n, int8_t *high, int8_t *low, float *scale) {
+    uint32_t amax_bits = 0;
+    const uint32_t *bits = (const uint32_t *)x;
+    for (int i = 0; i < n; i++) {
+        uint32_t b = bits[i] & 0x7fffffffu;
+        amax_bits = b > amax_bits ? b : amax_bits;
+    }
+    if (amax_bits >= INFINITE_BITS || amax_bits < TINY_AMAX_BITS) {
+        memset(high, 0, (size_t)(unsigned)n);
+        memset(low, 0, (size_t)(unsigned)n);
+        *scale = amax_bits >= INFINITE_BITS ? NAN : 0.0f;
+        return;
+    }
+    union { uint32_t u; float f; } amax = {amax_bits};
+    float inverse = QMAX / amax.f;
+    *scale = amax.f / QMAX;
+    for (int i = 0; i < n; i++) {
+        int32_t q = (int32_t)round_even(x[i] * inverse);
+        int32_t h = (q + 128) >> 8;
+        high[i] = (int8_t)h;
+        low[i] = (int8_t)(q - h * 256);
+    }
+}
+
+static inline float dequantise(int32_t high, int32_t low, float row_scale, float column_scale) {
+    float t = (float)high * 256.0f + (float)low;
+    return t * (row_scale * column_scale);
+}
+
+static void rms_row(const float *x, const float *w, int n, float eps, float *y) {
+    float r = 1.0f / sqrtf(sum_of_squares(x, n) / (float)n + eps);
+    for (int i = 0; i < n; i++) y[i] = (x[i] * r) * w[i];
+}
+
+/* table (vocab, n) int8, table_scale (vocab,), ids (rows,) -> x (rows, n) f32 */
+void pm_embed(const int8_t *table, const float *table_scale, const int32_t *ids, int rows, int n,
+              float *x) {
+    for (int row = 0; row < rows; row++) {
+        const int8_t *from = table + (int64_t)ids[row] * n;
+        float s = table_scale[ids[row]];
+        for (int i = 0; i < n; i++) x[(int64_t)row * n + i] = (float)from[i] * s;
+    }
+}
+
+/* x (rows, n) f32 -> planes (2*rows, n) int8 with high planes first, scale (rows,) f32 */
+void pm_quantise(const float *x, int rows, int n, int8_t *planes, float *scale) {
+#pragma omp parallel for schedule(static)
+    for (int row = 0; row < rows; row++)
+        quantise_row(x + (int64_t)row * n, n, planes + (int64_t)row * n,
+                     planes + (int64_t)(rows + row) * n, scale + row);
+}
+
+/* RMSNorm of x (rows, n), then quantise. scratch-free: one row at a time. */
+void pm_rmsnorm_quantise(const float *x, const float *w, float eps, int rows, int n,
+                         int8_t *planes, float *scale) {
+#pragma omp parallel
+    {
+        float *y = malloc(sizeof(float) * n);
+#pragma omp for schedule(static)
+        for (int row = 0; row < rows; row++) {
+            rms_row(x + (int64_t)row * n, w, n, eps, y);
+            quantise_row(y, n, planes + (int64_t)row * n, planes + (int64_t)(rows + row) * n,
+                         scale + row);
+        }
+        free(y);
+    }
+}
+
+/* acc (2*rows, n) int32 -> y (rows, n) f32, bias (n,) or NULL; added to y when accumulate */
+void pm_dequantise(const int32_t *acc, const float *row_scale, const float *column_scale,
+                   const float *bias, int rows, int n, int accumulate, float *y) {
+#pragma omp parallel for schedule(static)
+    for (int row = 0; row < rows; row++) {
+        const int32_t *high = acc + (int64_t)row * n;
+        const int32_t *low = acc + (int64_t)(rows + row) * n;
+        float *out = y + (int64_t)row * n;
+        float s = row_scale[row];
+        if (bias) {
+            for (int i = 0; i < n; i++) {
+                float v = dequantise(high[i], low[i], s, column_scale[i]) + bias[i];
+                out[i] = accumulate ? out[i] + v : v;
+            }
+        } else {
+            for (int i = 0; i < n; i++) {
+                float v = dequantise(high[i], low[i], s, column_scale[i]);
+                out[i] = accumulate ? out[i] + v : v;
+            }
+        }
+    }
+}
+
+/* The residual step between two products: x += dequantise(acc); planes = quantise(rmsnorm(x)). */
+void pm_residual_rmsnorm_quantise(const int32_t *acc, const float *row_scale,
+                                  const float *column_scale, const float *w, float eps, int rows,
+                                  int n, float *x, int8_t *planes, float *scale) {
+#pragma omp parallel
+    {
+        float *y = malloc(sizeof(float) * n);
+#pragma omp for schedule(static)
+        for (int row = 0; row < rows; row++) {
+            const int32_t *high = acc + (int64_t)row * n;
+            const int32_t *low = acc + (int64_t)(rows + row) * n;
+            float *residual = x + (int64_t)row * n;
+            float s = row_scale[row];
+            for (int i = 0; i < n; i++)
+                residual[i] = residual[i] + dequantise(high[i], low[i], s, column_scale[i]);
+            rms_row(residual, w, n, eps, y);
+            quantise_row(y, n, planes + (int64_t)row * n, planes + (int64_t)(rows + row) * n,
+                         scale + row);
+        }
+        free(y);
+    }
+}
+
+/* acc (2*rows, 2*n) int32 holding gate then up -> planes (2*rows, n) of silu(gate) * up */
+void pm_silu_mul_quantise(const int32_t *acc, const float *row_scale, const float *column_scale,
+                          int rows, int n, int8_t *planes, float *scale) {
+#pragma omp parallel
+    {
+        float *y = malloc(sizeof(float) * n);
+#pragma omp for schedule(static)
+        for (int row = 0; row < rows; row++) {
+            const int32_t *high = acc + (int64_t)row * 2 * n;
+            const int32_t *low = acc + (int64_t)(rows + row) * 2 * n;
+            float s = row_scale[row];
+            for (int i = 0; i < n; i++) {
+                float g = dequantise(high[i], low[i], s, column_scale[i]);
+                float u = dequantise(high[n + i], low[n + i], s, column_scale[n + i]);
+                float e = exp_stated(-fabsf(g));
+                float sigmoid = (g >= 0.0f ? 1.0f : e) / (1.0f + e);
+                y[i] = (g * sigmoid) * u;
+            }
+            quantise_row(y, n, planes + (int64_t)row * n, planes + (int64_t)(rows + row) * n,
+                         scale + row);
+        }
+        free(y);
+    }
+}
+
+static void rotate_head(float *v, int d, const float *cosine, const float *sine) {
+    int half = d / 2;
+    for (int i = 0; i < half; i++) {
+        float a = v[i], b = v[half + i];
+        v[i] = a * cosine[i] - b * sine[i];
+        v[half + i] = b * cosine[i] + a * sine[i];
+    }
+}
+
+/* acc (2*rows, (heads + 2*kv_heads)*d) int32 -> q (rows, heads, d) f32 rotated, and this layer's
+ * keys and values stored at slot[row].
+ * keys: (blocks, kv_heads, d, BLOCK) f32, values: (blocks, kv_heads, BLOCK, d) f32
+ * cosine, sine: (positions, d/2) f32, or NULL for no rotation. q_norm, k_norm: (d,) or NULL.
+ * bias: (n,) or NULL. */
+void pm_qkv_store(const int32_t *acc, const float *row_scale, const float *column_scale,
+                  const float *bias, const float *q_norm, const float *k_norm, float eps,
+                  const float *cosine, const float *sine, const int32_t *position,
+                  const int64_t *slot, int rows, int heads, int kv_heads, int d, float *q,
+                  float *keys, float *values) {
+    int n = (heads + 2 * kv_heads) * d;
+#pragma omp parallel
+    {
+        float *y = malloc(sizeof(float) * n);
+        float *normed = malloc(sizeof(float) * d);
+#pragma omp for schedule(static)
+        for (int row = 0; row < rows; row++) {
+            const int32_t *high = acc + (int64_t)row * n;
+            const int32_t *low = acc + (int64_t)(rows + row) * n;
+            float s = row_scale[row];
+            for (int i = 0; i < n; i++) y[i] = dequantise(high[i], low[i], s, column_scale[i]);
+            if (bias)
+                for (int i = 0; i < n; i++) y[i] = y[i] + bias[i];
+            const float *c = cosine ? cosine + (int64_t)position[row] * (d / 2) : NULL;
+            const float *si = cosine ? sine + (int64_t)position[row] * (d / 2) : NULL;
+            for (int h = 0; h < heads + kv_heads; h++) {
+                const float *w = h < heads ? q_norm : k_norm;
+                if (w) {
+                    rms_row(y + h * d, w, d, eps, normed);
+                    memcpy(y + h * d, normed, sizeof(float) * d);
+                }
+                if (cosine) rotate_head(y + h * d, d, c, si);
+            }
+            memcpy(q + (int64_t)row * heads * d, y, sizeof(float) * heads * d);
+            int64_t block = slot[row] / BLOCK, offset = slot[row] % BLOCK;
+            for (int h = 0; h < kv_heads; h++) {
+                float *k = keys + ((block * kv_heads + h) * d) * BLOCK + offset;
+                const float *from = y + (heads + h) * d;
+                for (int i = 0; i < d; i++) k[(int64_t)i * BLOCK] = from[i];
+                memcpy(values + ((block * kv_heads + h) * BLOCK + offset) * d,
+                       y + (heads + kv_heads + h) * d, sizeof(float) * d);
+            }
+        }
+        free(y);
+        free(normed);
+    }
+}
+
+/* Scores of one query head against the first `count` keys of a block; d in ascending order. */
+static void block_scores(const float *q, const float *k, int d, int count, float *out) {
+    if (count == BLOCK) {
+        float acc[BLOCK] = {0};
+        for (int i = 0; i < d; i++)
+            for (int t = 0; t < BLOCK; t++) acc[t] += q[i] * k[i * BLOCK + t];
+        memcpy(out, acc, sizeof(acc));
+        return;
+    }
+    float acc[BLOCK] = {0};
+    int padded = (count + 15) & ~15; /* lanes past `count` are computed and thrown away */
+    for (int i = 0; i < d; i++)
+        for (int t = 0; t < padded; t++) acc[t] += q[i] * k[i * BLOCK + t];
+    memcpy(out, acc, sizeof(float) * count);
+}
+
+static void block_values_any(const float *p, const float *v, int d, int count, float *acc) {
+    for (int t = 0; t < count; t++)
+        for (int i = 0; i < d; i++) acc[i] += p[t] * v[(int64_t)t * d + i];
+}
+
+static void block_values_64(const float *p, const float *v, int count, float *acc) {
+    float a[64];
+    memcpy(a, acc, sizeof(a));
+    for (int t = 0; t < count; t++)
+        for (int i = 0; i < 64; i++) a[i] += p[t] * v[(int64_t)t * 64 + i];
+    memcpy(acc, a, sizeof(a));
+}
+
+static void block_values(const float *p, const float *v, int d, int count, float *acc) {
+    if (d == 64) block_values_64(p, v, count, acc);
+    else block_values_any(p, v, d, count, acc);
+}
+
+/* Attention of each row over its own path, then quantise.
+ * A path is the first `prefix[row]` logical slots of the row's sequence, followed by
+ * `tail_offsets[row]:tail_offsets[row+1]` of `tail` (logical slots). Logical slot s lies in block
+ * table[table_offsets[row] + s/BLOCK] at s%BLOCK. Sums run within blocks of BLOCK path
+ * positions, blocks in ascending order. q (rows, heads, d) -> planes (2*rows, heads*d), scale. */
+void pm_attention_quantise(const float *q, const float *keys, const float *values,
+                           const int32_t *table, const int64_t *table_offsets,
+                           const int32_t *prefix, const int32_t *tail,
+                           const int64_t *tail_offsets, float softmax_scale, int rows, int heads,
+                           int kv_heads, int d, int8_t *planes, float *scale) {
+    int group = heads / kv_heads;
+#pragma omp parallel
+    {
+        int capacity = 0;
+        float *score = NULL;
+        float *out = malloc(sizeof(float) * heads * d);
+        float *query = malloc(sizeof(float) * d);
+        float *part = malloc(sizeof(float) * d);
+#pragma omp for schedule(dynamic, 4)
+        for (int row = 0; row < rows; row++) {
+            const int32_t *blocks = table + table_offsets[row];
+            const int32_t *own_tail = tail + tail_offsets[row];
+            int head_count = prefix[row];
+            int length = head_count + (int)(tail_offsets[row + 1] - tail_offsets[row]);
+            if (length > capacity) {
+                capacity = length + BLOCK;
+                free(score);
+                score = malloc(sizeof(float) * capacity);
+            }
+            for (int h = 0; h < heads; h++) {
+                int kv = h / group;
+                for (int i = 0; i < d; i++)
+                    query[i] = q[((int64_t)row * heads + h) * d + i] * softmax_scale;
+                for (int start = 0; start < head_count; start += BLOCK) {
+                    int count = head_count - start < BLOCK ? head_count - start : BLOCK;
+                    const float *k =
+                        keys + ((int64_t)blocks[start / BLOCK] * kv_heads + kv) * d * BLOCK;
+                    block_scores(query, k, d, count, score + start);
+                }
+                for (int t = head_count; t < length; t++) {
+                    int s = own_tail[t - head_count];
+                    const float *k = keys +
+                                     ((int64_t)blocks[s / BLOCK] * kv_heads + kv) * d * BLOCK +
+                                     s % BLOCK;
+                    float acc = 0.0f;
+                    for (int i = 0; i < d; i++) acc += query[i] * k[(int64_t)i * BLOCK];
+                    score[t] = acc;
+                }
+                float top = score[0];
+                for (int t = 1; t < length; t++) top = score[t] > top ? score[t] : top;
+                for (int t = 0; t < length; t++) score[t] = exp_stated(score[t] - top);
+                float total = 0.0f;
+                float *o = out + (int64_t)h * d;
+                for (int i = 0; i < d; i++) o[i] = 0.0f;
+                for (int start = 0; start < length; start += BLOCK) {
+                    int end = start + BLOCK < length ? start + BLOCK : length;
+                    float block_total = 0.0f;
+                    for (int i = 0; i < d; i++) part[i] = 0.0f;
+                    for (int t = start; t < end; t++) block_total += score[t];
+                    int from_head = end < head_count ? end : head_count;
+                    if (from_head > start)
+                        block_values(score + start,
+                                     values + ((int64_t)blocks[start / BLOCK] * kv_heads + kv) *
+                                                  BLOCK * d,
+                                     d, from_head - start, part);
+                    for (int t = start > head_count ? start : head_count; t < end; t++) {
+                        int s = own_tail[t - head_count];
+                        block_values(score + t,
+                                     values + (((int64_t)blocks[s / BLOCK] * kv_heads + kv) *
+                                                   BLOCK + s % BLOCK) * d,
+                                     d, 1, part);
+                    }
+                    total = total + block_total;
+                    for (int i = 0; i < d; i++) o[i] = o[i] + part[i];
+                }
+                for (int i = 0; i < d; i++) o[i] = o[i] / total;
+            }
+            quantise_row(out, heads * d, planes + (int64_t)row * heads * d,
+                         planes + (int64_t)(rows + row) * heads * d, scale + row);
+        }
+        free(score);
+        free(out);
+        free(query);
+        free(part);
+    }
+}
+
+/* Gathered head: logits[e] for each wanted (row, token) pair.
+ * planes (2*rows, n), scale (rows,); table (vocab, n) int8, table_scale (vocab,). */
+void pm_gathered_head(const int8_t *planes, const float *scale, int rows, int n,
+                      const int8_t *table, const float *table_scale, const int32_t *want_row,
+                      const int32_t *want_token, int wanted, float *logits) {
+#pragma omp parallel for schedule(static) if (wanted > 256)
+    for (int e = 0; e < wanted; e++) {
+        const int8_t *high = planes + (int64_t)want_row[e] * n;
+        const int8_t *low = planes + (int64_t)(rows + want_row[e]) * n;
+        const int8_t *w = table + (int64_t)want_token[e] * n;
+        int32_t acc_high = 0, acc_low = 0;
+        for (int i = 0; i < n; i++) {
+            acc_high += (int32_t)high[i] * (int32_t)w[i];
+            acc_low += (int32_t)low[i] * (int32_t)w[i];
+        }
+        logits[e] = dequantise(acc_high, acc_low, scale[want_row[e]], table_scale[want_token[e]]);
+    }
+}
+
+/* ---- sentence encoder (BERT) ---- */
+
+/* x (rows, n): y = ((x - mean) * r) * w + b with both sums by lanes; y written over x. */
+static void layernorm_row(float *x, const float *w, const float *b, int n, float eps) {
+    float mean = sum_lanes(x, n) / (float)n;
+    for (int i = 0; i < n; i++) x[i] = x[i] - mean;
+    float r = 1.0f / sqrtf(sum_of_squares(x, n) / (float)n + eps);
+    for (int i = 0; i < n; i++) x[i] = (x[i] * r) * w[i] + b[i];
+}
+
+void pm_layernorm_quantise(const float *w, const float *b, float eps, int rows, int n, float *x,
+                           int8_t *planes, float *scale) {
+#pragma omp parallel for schedule(static)
+    for (int row = 0; row < rows; row++) {
+        layernorm_row(x + (int64_t)row * n, w, b, n, eps);
+        quantise_row(x + (int64_t)row * n, n, planes + (int64_t)row * n,
+                     planes + (int64_t)(rows + row) * n, scale + row);
+    }
+}
+
+/* x += dequantise(acc) + bias; x = layernorm(x); planes = quantise(x) */
+void pm_residual_layernorm_quantise(const int32_t *acc, const float *row_scale,
+                                    const float *column_scale, const float *bias, const float *w,
+                                    const float *b, float eps, int rows, int n, float *x,
+                                    int8_t *planes, float *scale) {
+#pragma omp parallel for schedule(static)
+    for (int row = 0; row < rows; row++) {
+        const int32_t *high = acc + (int64_t)row * n;
+        const int32_t *low = acc + (int64_t)(rows + row) * n;
+        float *residual = x + (int64_t)row * n;
+        float s = row_scale[row];
+        for (int i = 0; i < n; i++)
+            residual[i] =
+                residual[i] + (dequantise(high[i], low[i], s, column_scale[i]) + bias[i]);
+        layernorm_row(residual, w, b, n, eps);
+        quantise_row(residual, n, planes + (int64_t)row * n, planes + (int64_t)(rows + row) * n,
+                     scale + row);
+    }
+}
+
+static inline float gelu_stated(float x) {
+    /* NUMERICS 9: x * Phi(x), Phi through Abramowitz and Stegun 7.1.26 for erf (error < 1.5e-7). */
+    float z = fabsf(x) * 0.707106781f;
+    float t = 1.0f / (1.0f + 0.3275911f * z);
+    float p = 1.061405429f;
+    p = p * t + -1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t + -0.284496736f;
+    p = p * t + 0.254829592f;
+    p = p * t;
+    float tail = (p * exp_stated(-(z * z))) * 0.5f;
+    float phi = x >= 0.0f ? 1.0f - tail : tail;
+    return x * phi;
+}
+
+void pm_gelu_quantise(const int32_t *acc, const float *row_scale, const float *column_scale,
+                      const float *bias, int rows, int n, int8_t *planes, float *scale) {
+#pragma omp parallel
+    {
+        float *y = malloc(sizeof(float) * n);
+#pragma omp for schedule(static)
+        for (int row = 0; row < rows; row++) {
+            const int32_t *high = acc + (int64_t)row * n;
+            const int32_t *low = acc + (int64_t)(rows + row) * n;
+            float s = row_scale[row];
+            for (int i = 0; i < n; i++)
+                y[i] = gelu_stated(dequantise(high[i], low[i], s, column_scale[i]) + bias[i]);
+            quantise_row(y, n, planes + (int64_t)row * n, planes + (int64_t)(rows + row) * n,
+                         scale + row);
+        }
+        free(y);
+    }
+}
+
+/* Test hooks: the stated scalar functions over an array. */
+void pm_exp(const float *x, int n, float *y) {
+    for (int i = 0; i < n; i++) y[i] = exp_stated(x[i]);
+}
+
+void pm_gelu(const float *x, int n, float *y) {
+    for (int i = 0; i < n; i++) y[i] = gelu_stated(x[i]);
+}
