@@ -218,7 +218,7 @@ def _template_parts(template: str) -> tuple[str, str, str]:
             add_generation_prompt=True,
             enable_thinking=False,
         )
-    except jinja2.TemplateError as error:
+    except Exception as error:  # a template is a program and may raise anything
         raise PromptError(f"the model's chat template does not render: {error}") from error
     if any(rendered.count(mark) != 1 for mark in _MARKS) or rendered.index(
         _MARKS[0]

@@ -15,10 +15,10 @@ The combination, for the allowed tools of one request:
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,13 +26,12 @@ import numpy as np
 from router.retrieval.shortlist import RetrievalWeights
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
     from router.retrieval.shortlist import Evidence
 
 WEIGHTS_FORMAT: Final = 1
+SHIPPED_WEIGHTS: Final = Path(__file__).with_name("scoring_weights.json")
 
 _FIXED_POINT: Final = float(1 << 40)
 """Resolution of a summed probability: whole numbers add in any order without rounding."""
@@ -119,7 +118,7 @@ def load_weights(path: Path | None = None) -> ScoringWeights:
         WeightsError: the file is not JSON or not what this program reads.
 
     """
-    source = path or importlib.resources.files("router") / "scoring_weights.json"
+    source = path or SHIPPED_WEIGHTS
     try:
         document = json.loads(source.read_text(encoding="utf-8"))
     except ValueError as error:

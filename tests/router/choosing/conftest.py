@@ -26,18 +26,20 @@ class WordEmbedder:
         self.embedded: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Sum a fixed random vector for each term."""
         self.embedded += texts
         rows = np.zeros((len(texts), self.dimensions))
-        for row, text in zip(rows, texts, strict=True):
-            row[0] = 1e-3
+        rows[:, 0] = 1e-3
+        for index, text in enumerate(texts):
             for term in terms_of(text):
                 seed = int.from_bytes(hashlib.sha256(term.encode()).digest()[:8], "big")
-                row += np.random.default_rng(seed).standard_normal(self.dimensions)
+                rows[index] += np.random.default_rng(seed).standard_normal(self.dimensions)
         rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         return rows.astype(np.float32)
 
 
 def make_tool(name: str, description: str = "", **fields: object) -> Tool:
+    """Make a tool of one source name."""
     return Tool(name=name, source_name=name, description=description, **fields)  # type: ignore[arg-type]
 
 
@@ -78,22 +80,24 @@ CATALOG = tuple(
 
 @pytest.fixture
 def tools() -> tuple[Tool, ...]:
+    """Return the small catalog."""
     return CATALOG
 
 
 @pytest.fixture
 def index_of(tools: tuple[Tool, ...]) -> dict[str, int]:
+    """Return the index of every name."""
     return {tool.name: index for index, tool in enumerate(tools)}
 
 
 @pytest.fixture
 def embedder() -> WordEmbedder:
+    """Return an encoder without weights."""
     return WordEmbedder()
 
 
-@pytest.fixture
-def byte_tokenizer() -> Tokenizer:
-    """A token a byte, two special tokens and one added token that is not special."""
+def make_byte_tokenizer() -> Tokenizer:
+    """Make a tokenizer: a token a byte, two special tokens, one added token that is not."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -56,9 +56,7 @@ def reference_bm25(tools: tuple[Tool, ...], text: str, config: LexicalConfig) ->
     for document, length in zip(documents, lengths, strict=True):
         score = 0.0
         for term in set(terms_of(text)):
-            count = sum(
-                w * part.count(term) for w, part in zip(weights, document, strict=True)
-            )
+            count = sum(w * part.count(term) for w, part in zip(weights, document, strict=True))
             if not count:
                 continue
             holders = sum(term in d[0] or term in d[1] for d in documents)
@@ -161,9 +159,7 @@ def test_tools_are_embedded_by_name_words_and_first_sentence(
 
 
 def test_a_recompile_embeds_only_what_changed(tools: tuple[Tool, ...], embedder: WordEmbedder):
-    """Equal texts are embedded once, known ones not at all, and the rows are those of a cold
-    build.
-    """
+    """Known texts are not embedded again, and the rows are those of a cold build."""
     before = build_semantic_index(tools, embedder)
     changed = (*tools[1:], make_tool("zebra", "New."), make_tool("zebra2", "Other words."))
     embedder.embedded.clear()
