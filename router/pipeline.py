@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from decoder.engine import WalkRequest
 
+from decoder.engine import WalkRequest
 from router.jobs import (
     Candidate,
     RankedTools,
@@ -218,7 +218,7 @@ def read_walk(prepared: PreparedRoute, walk: Walk) -> ModelReading:
     """
     found = dict(
         zip(
-            prepared.catalog.trie.leaf_tool[walk.leaves].tolist(),
+            prepared.catalog.leaf_tool[walk.leaves].tolist(),
             walk.logprobs.tolist(),
             strict=True,
         )

@@ -1,0 +1,144 @@
+"""Compiled catalogs made ready for routing.
+
+Owns what a catalog needs beside its file once it is in the engine process: indices, the prompt
+writer, the way between tools and leaves, and who is allowed what. Never compiles and never routes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from router.jobs import NothingAllowedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from catalog_compiler.model import Tool
+    from decoder.trie import Trie
+    from router.jobs import AllowRule
+    from router.prompt import PromptWriter
+    from router.retrieval.shortlist import Retriever
+
+
+class CatalogMismatchError(ValueError):
+    """A compiled catalog does not belong to the model, or contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCatalog:
+    """One catalog, ready for routing. Immutable; many routes may hold it at once.
+
+    Attributes:
+        digest: of the compiled file; what jobs name it by.
+        tools: sorted by routed name.
+        retriever: its indices.
+        trie: the name grammar as the decoder takes it.
+        leaf_tool: (leaves,) int32, the tool of every leaf; -1 is "no tool fits".
+        tool_leaf: (tools,) int32, the leaf of every tool.
+        none_leaf: the leaf of "no tool fits".
+        writer: writes prompts for this catalog's placement.
+        named: routed name or alias -> tool indices.
+        spaces: namespace -> tool indices.
+        tagged: tag -> tool indices.
+
+    """
+
+    digest: str
+    tools: tuple[Tool, ...]
+    retriever: Retriever
+    trie: Trie
+    leaf_tool: npt.NDArray[np.int32]
+    tool_leaf: npt.NDArray[np.int32]
+    none_leaf: int
+    writer: PromptWriter
+    named: Mapping[str, tuple[int, ...]]
+    spaces: Mapping[str, tuple[int, ...]]
+    tagged: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def assemble(
+        cls,
+        *,
+        digest: str,
+        tools: tuple[Tool, ...],
+        retriever: Retriever,
+        trie: Trie,
+        leaf_tool: npt.NDArray[np.int32],
+        writer: PromptWriter,
+    ) -> LoadedCatalog:
+        """Join the parts and index what routing looks up.
+
+        Raises:
+            CatalogMismatchError: the leaves are not the tools and one "no tool fits", each once.
+
+        """
+        leaves = leaf_tool.tolist()
+        if sorted(leaves) != [-1, *range(len(tools))] or trie.leaves != len(leaves):
+            raise CatalogMismatchError(
+                f"catalog {digest}: its name grammar has {len(leaves)} leaves that are not its "
+                f'{len(tools)} tools and "no tool fits", each once; compile it anew'
+            )
+        tool_leaf = np.empty(len(tools), dtype=np.int32)
+        for leaf, tool in enumerate(leaves):
+            if tool >= 0:
+                tool_leaf[tool] = leaf
+        return cls(
+            digest=digest,
+            tools=tools,
+            retriever=retriever,
+            trie=trie,
+            leaf_tool=leaf_tool,
+            tool_leaf=tool_leaf,
+            none_leaf=leaves.index(-1),
+            writer=writer,
+            named=_grouped([(tool.name, *tool.aliases) for tool in tools]),
+            spaces=_grouped([(tool.namespace,) for tool in tools]),
+            tagged=_grouped([tool.tags for tool in tools]),
+        )
+
+    def allowed_mask(self, rule: AllowRule | None) -> npt.NDArray[np.bool_] | None:
+        """Return (tools,) bool of what the rule leaves, or None for everything.
+
+        Raises:
+            NothingAllowedError: the rule leaves no tool.
+
+        """
+        if rule is None or not rule.restricts:
+            return None
+        mask = np.ones(len(self.tools), dtype=bool)
+        for entries, table in (
+            (rule.names, self.named),
+            (rule.namespaces, self.spaces),
+            (rule.tags, self.tagged),
+        ):
+            if entries:
+                passing = np.zeros(len(self.tools), dtype=bool)
+                for entry in set(entries):
+                    passing[list(table.get(entry, ()))] = True
+                mask &= passing
+        if not mask.any():
+            raise NothingAllowedError(
+                f"the allowed subset leaves none of the {len(self.tools)} tools of catalog "
+                f"{self.digest}; name at least one of them, or send no subset"
+            )
+        return mask
+
+    def leaf_mask(self, tools: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return (leaves,) bool: the leaves of these tools and of "no tool fits"."""
+        mask = np.zeros(len(self.leaf_tool), dtype=bool)
+        mask[self.tool_leaf[tools]] = True
+        mask[self.none_leaf] = True
+        return mask
+
+
+def _grouped(labels: list[tuple[str, ...]]) -> dict[str, tuple[int, ...]]:
+    groups: dict[str, list[int]] = {}
+    for index, tool_labels in enumerate(labels):
+        for label in dict.fromkeys(tool_labels):
+            groups.setdefault(label, []).append(index)
+    return {label: tuple(indices) for label, indices in groups.items()}
