@@ -20,7 +20,7 @@ class KernelError(DecoderError):
 
 
 class SelfCheckError(DecoderError):
-    """This machine does not compute what NUMERICS.md defines; the message says what failed."""
+    """The machine does not compute what NUMERICS.md defines; the message says what failed."""
 
 
 class RequestError(DecoderError):

@@ -63,7 +63,7 @@ def gelu_stated(x: F32) -> F32:
 
 
 def lane_sum(x: F32) -> F32:
-    """Sum the last axis: lane l adds elements l, l+32, ... in order, then the tree 16, 8, 4, 2, 1."""
+    """Sum the last axis: lane l adds elements l, l+32, ..., then the tree 16, 8, 4, 2, 1."""
     n = x.shape[-1]
     lane = np.zeros((*x.shape[:-1], LANES), np.float32)
     for start in range(0, n, LANES):
@@ -88,7 +88,8 @@ def layernorm_rows(x: F32, weight: F32, bias: F32, eps: float) -> F32:
     n = _F(x.shape[-1])
     centred = x - (lane_sum(x) / n)[..., None]
     r = _F(1) / np.sqrt(lane_sum(centred * centred) / n + _F(eps))
-    return (centred * r[..., None]) * weight + bias
+    y: F32 = (centred * r[..., None]) * weight + bias
+    return y
 
 
 def quantise_rows(x: F32) -> Quantised:

@@ -1,0 +1,79 @@
+"""What a model is made of. Owns `ModelConfig`; never reads a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from decoder.errors import UnsupportedModelError
+from decoder.kernels.base import HeadShape
+
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Geometry and constants of a decoder-only transformer.
+
+    Attributes:
+        architecture: one of `ARCHITECTURES`.
+        vocab_size: rows of the embedding table.
+        hidden_size: width of the residual stream; a multiple of 8.
+        layers: number of blocks.
+        heads: query heads.
+        kv_heads: key and value heads; divides `heads`.
+        head_dim: size of one head; even.
+        intermediate_size: width of the feed-forward; a multiple of 8.
+        rms_eps: epsilon of RMSNorm.
+        rope_theta: base of the rotary frequencies.
+        context_length: most positions the model was made for.
+        tied_head: the output head is the embedding table.
+
+    """
+
+    architecture: str
+    vocab_size: int
+    hidden_size: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    rms_eps: float
+    rope_theta: float
+    context_length: int
+    tied_head: bool
+
+    def __post_init__(self) -> None:
+        """Refuse what the engine does not compute, naming the key."""
+        if self.architecture not in ARCHITECTURES:
+            raise UnsupportedModelError(
+                f"architecture {self.architecture!r} is not supported; known: "
+                f"{', '.join(ARCHITECTURES)}"
+            )
+        for key in (
+            *("vocab_size", "hidden_size", "layers", "heads", "kv_heads", "head_dim"),
+            *("intermediate_size", "context_length"),
+        ):
+            if getattr(self, key) < 1:
+                raise UnsupportedModelError(f"{key} is {getattr(self, key)}; it must be positive")
+        if self.heads % self.kv_heads:
+            raise UnsupportedModelError(
+                f"heads ({self.heads}) is not a multiple of kv_heads ({self.kv_heads})"
+            )
+        if self.head_dim % 2:
+            raise UnsupportedModelError(f"head_dim is {self.head_dim}; rotary needs it even")
+        for key in ("hidden_size", "intermediate_size"):
+            if getattr(self, key) % 8:
+                raise UnsupportedModelError(
+                    f"{key} is {getattr(self, key)}; exact products need a multiple of 8"
+                )
+
+    @property
+    def head_shape(self) -> HeadShape:
+        """The attention geometry as kernels take it."""
+        return HeadShape(self.heads, self.kv_heads, self.head_dim)
+
+    @property
+    def kv_bytes_per_position(self) -> int:
+        """Bytes of keys and values that one position takes, f32, all layers."""
+        return 2 * 4 * self.layers * self.kv_heads * self.head_dim

@@ -1,0 +1,426 @@
+"""The engine: requests in, one packed forward pass a step, leaves with log-probabilities out.
+
+Owns the slots, the KV blocks and the order of work (continuous batching: between two passes
+finished requests leave and waiting rows enter). Never decides what a tool is. Whatever is packed
+together, a request's bits are its own: every row sees only its own request's path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from decoder.errors import CapacityError, DecoderError, RequestError
+from decoder.kernels.base import BLOCK_POSITIONS, F32, I32, PathIndex, Quantised
+from decoder.kv import KVPool, blocks_for
+from decoder.transformer import PackedRows
+from decoder.trie import AllowedTrie, Trie
+from decoder.walk import Node, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from decoder.config import ModelConfig
+
+
+class Runner(Protocol):
+    """What the engine needs of a model; `decoder.transformer.Transformer` is one."""
+
+    config: ModelConfig
+
+    def forward(self, rows: PackedRows, kv: KVPool) -> Quantised:
+        """Run the rows; return the wanted ones' hidden state."""
+        ...
+
+    def logits(self, hidden: Quantised, want_row: I32, want_token: I32) -> F32:
+        """Return the logits of (row, token) pairs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How much the engine may hold and how it packs.
+
+    Attributes:
+        max_slots: requests alive at once.
+        kv_bytes: bytes of keys and values in all; never exceeded.
+        max_pass_tokens: most rows in one forward pass.
+        max_chunk_tokens: most rows of one request in a pass while others wait too, so that a long
+            prompt does not hold up the short ones behind it.
+        tree_tokens: most trie tokens that one request runs in a pass. More means fewer passes and
+            more work that may turn out unneeded; the answer's bits are the same.
+
+    """
+
+    max_slots: int = 16
+    kv_bytes: int = 1 << 30
+    max_pass_tokens: int = 512
+    max_chunk_tokens: int = 384
+    tree_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse values that can't work."""
+        for name in ("max_slots", "kv_bytes", "max_pass_tokens", "max_chunk_tokens", "tree_tokens"):
+            if getattr(self, name) < 1:
+                raise DecoderError(f"EngineConfig.{name} is {getattr(self, name)}; give at least 1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkRequest:
+    """One request.
+
+    Attributes:
+        prompt: (n,) int32 token ids, n >= 1.
+        trie: the grammar to walk after the prompt.
+        allowed: (leaves,) bool, or None for all.
+        top_k: leaves wanted, best first.
+
+    """
+
+    prompt: I32
+    trie: Trie
+    allowed: NDArray[np.bool_] | None = None
+    top_k: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkResult:
+    """The best leaves under the constrained distribution.
+
+    Attributes:
+        leaves: (k,) int32, best first; ties by leaf number.
+        logprobs: (k,) f64, renormalised over allowed children at each branch.
+        prompt_tokens: tokens of the prompt.
+        scored_tokens: children that were given a logit.
+        tree_tokens: trie tokens that were run.
+        passes: forward passes the request took part in.
+
+    """
+
+    leaves: I32
+    logprobs: NDArray[np.float64]
+    prompt_tokens: int
+    scored_tokens: int
+    tree_tokens: int
+    passes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A request that ended in this step: `result` or `error`, never both."""
+
+    handle: int
+    result: WalkResult | None
+    error: DecoderError | None
+
+
+@dataclass(slots=True, eq=False)
+class _Alive:
+    """A request's state: how much of its prompt is in the cache, and its walk."""
+
+    handle: int
+    prompt: I32
+    walk: Walk
+    blocks: list[int]
+    next_slot: int
+    fed: int = 0
+    scored_tokens: int = 0
+    tree_tokens: int = 0
+    passes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Plan:
+    """The rows being packed for one pass."""
+
+    ids: list[I32] = field(default_factory=list)
+    position: list[I32] = field(default_factory=list)
+    slot: list[NDArray[np.int64]] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+    table_offsets: list[int] = field(default_factory=list)
+    prefix: list[I32] = field(default_factory=list)
+    tail: list[int] = field(default_factory=list)
+    tail_offsets: list[int] = field(default_factory=lambda: [0])
+    wanted: list[tuple[int, _Alive, Node]] = field(default_factory=list)
+    rows: int = 0
+
+
+class Engine:
+    """Runs requests against one model.
+
+    Args:
+        runner: the model.
+        config: limits.
+
+    """
+
+    def __init__(self, runner: Runner, config: EngineConfig | None = None) -> None:
+        self.config = config or EngineConfig()
+        self._runner = runner
+        block_bytes = runner.config.kv_bytes_per_position * BLOCK_POSITIONS
+        blocks = self.config.kv_bytes // block_bytes
+        if blocks < 1:
+            raise DecoderError(
+                f"kv_bytes is {self.config.kv_bytes}; one block of {BLOCK_POSITIONS} positions "
+                f"takes {block_bytes}"
+            )
+        self._kv = KVPool(runner.config, blocks)
+        self._alive: dict[int, _Alive] = {}
+        self._failed: list[Finished] = []
+        self._next_handle = 1
+
+    @property
+    def alive(self) -> int:
+        """Requests that hold a slot."""
+        return len(self._alive)
+
+    @property
+    def free_blocks(self) -> int:
+        """KV blocks that nobody holds."""
+        return self._kv.free_blocks
+
+    def submit(self, request: WalkRequest) -> int:
+        """Take a request in; return its handle.
+
+        Raises:
+            RequestError: an empty or too long prompt, a foreign token, nothing allowed.
+            CapacityError: no slot or not enough KV memory is free now.
+
+        """
+        prompt = np.ascontiguousarray(request.prompt, dtype=np.int32)
+        self._check_prompt(prompt, request.trie.depth)
+        if request.top_k < 1:
+            raise RequestError(f"top_k is {request.top_k}; ask for at least 1")
+        if len(self._alive) >= self.config.max_slots:
+            raise CapacityError(
+                f"all {self.config.max_slots} slots are in use; wait for a request to finish"
+            )
+        walk = Walk(AllowedTrie(request.trie, request.allowed), request.top_k)
+        blocks: list[int] = []
+        if not walk.done:
+            needed = blocks_for(len(prompt) + self.config.tree_tokens)
+            if needed > self._kv.blocks:
+                raise RequestError(
+                    f"the prompt has {len(prompt)} tokens and would need {needed} KV blocks of the "
+                    f"{self._kv.blocks} there are; shorten it or declare more KV memory"
+                )
+            blocks = self._kv.take(needed)
+        handle = self._next_handle
+        self._next_handle += 1
+        self._alive[handle] = _Alive(handle, prompt, walk, blocks, next_slot=len(prompt))
+        return handle
+
+    def cancel(self, handle: int) -> bool:
+        """Give a request up and free what it holds; False where it is not alive."""
+        state = self._alive.pop(handle, None)
+        if state is None:
+            return False
+        self._kv.give_back(state.blocks)
+        return True
+
+    def step(self) -> list[Finished]:
+        """Run one forward pass over what is alive; return the requests that ended.
+
+        With nothing alive it returns an empty list at once.
+        """
+        # Where one leaf alone is allowed, no model is needed.
+        decided = [state for state in self._alive.values() if state.walk.done]
+        finished = [self._finish(state) for state in decided]
+        plan = self._plan(finished)
+        if plan.rows:
+            self._run(plan, finished)
+        return finished
+
+    def _check_prompt(self, prompt: I32, depth: int) -> None:
+        config = self._runner.config
+        if prompt.ndim != 1 or not len(prompt):
+            raise RequestError("the prompt has no tokens; give at least one")
+        if len(prompt) + depth > config.context_length:
+            raise RequestError(
+                f"the prompt has {len(prompt)} tokens and the longest name {depth}; the model "
+                f"takes {config.context_length} in all"
+            )
+        if prompt.min() < 0 or prompt.max() >= config.vocab_size:
+            raise RequestError(
+                f"the prompt holds a token outside 0..{config.vocab_size - 1}; was it made by "
+                "another tokenizer?"
+            )
+
+    def _plan(self, finished: list[Finished]) -> _Plan:
+        plan = _Plan()
+        budget = self.config.max_pass_tokens
+        crowded = len(self._alive) > 1
+        stalled: tuple[_Alive, CapacityError] | None = None
+        for state in list(self._alive.values()):
+            room = budget - plan.rows
+            if room <= 0:
+                break
+            limit = min(room, self.config.max_chunk_tokens) if crowded else room
+            try:
+                self._plan_request(plan, state, limit)
+            except CapacityError as error:
+                stalled = state, error
+        if stalled and not plan.rows:
+            # Nobody can move: the one that came last gives way, so that the others can.
+            finished.append(self._fail(*stalled))
+        return plan
+
+    def _plan_request(self, plan: _Plan, state: _Alive, limit: int) -> None:
+        """Add the request's next rows: a chunk of its prompt, then trie tokens if that ends it."""
+        chunk = min(len(state.prompt) - state.fed, limit)
+        ends = state.fed + chunk == len(state.prompt)
+        nodes: list[Node] = []
+        if ends:
+            tree_budget = max(1, min(self.config.tree_tokens, limit - chunk))
+            nodes = state.walk.wanted_nodes(tree_budget)
+            if chunk and nodes and _new_tokens(nodes) > max(limit - chunk, 0):
+                # The first wanted branch alone does not fit beside the prompt: next pass.
+                nodes = [] if nodes[0].branch.tokens else nodes[:1]
+            self._reserve(state, _new_tokens(nodes))
+        if not chunk and not nodes:
+            return
+        table_offset = len(plan.table)
+        plan.table.extend(state.blocks)
+        state.passes += 1
+        if chunk:
+            slots = np.arange(state.fed, state.fed + chunk, dtype=np.int32)
+            self._add_rows(plan, state, table_offset, state.prompt[slots], slots, slots, slots + 1)
+            plan.tail_offsets.extend([len(plan.tail)] * chunk)
+            state.fed += chunk
+        for node in nodes:
+            self._plan_node(plan, state, table_offset, node)
+
+    def _plan_node(self, plan: _Plan, state: _Alive, table_offset: int, node: Node) -> None:
+        """Add the token rows that lead to a branch; each sees the prompt and its own path."""
+        path = node.parent.path_slots if node.parent else ()
+        start = len(state.prompt)
+        for token in node.branch.tokens:
+            slot = state.next_slot
+            state.next_slot += 1
+            position = start + len(path)
+            path = (*path, slot)
+            one = np.array([token], np.int32)
+            self._add_rows(
+                plan,
+                state,
+                table_offset,
+                one,
+                np.array([position], np.int32),
+                np.array([slot], np.int32),
+                np.array([start], np.int32),
+            )
+            plan.tail.extend(path)
+            plan.tail_offsets.append(len(plan.tail))
+            state.tree_tokens += 1
+        node.path_slots = path
+        # A first branch without tokens of its own is scored at the prompt's last row, which is
+        # the row just added.
+        plan.wanted.append((plan.rows - 1, state, node))
+
+    def _add_rows(
+        self,
+        plan: _Plan,
+        state: _Alive,
+        table_offset: int,
+        ids: I32,
+        position: I32,
+        slots: I32,
+        prefix: I32,
+    ) -> None:
+        blocks = np.asarray(state.blocks, np.int64)
+        plan.ids.append(ids)
+        plan.position.append(position)
+        plan.slot.append(
+            blocks[slots // BLOCK_POSITIONS] * BLOCK_POSITIONS + slots % BLOCK_POSITIONS
+        )
+        plan.prefix.append(prefix)
+        plan.table_offsets.extend([table_offset] * len(ids))
+        plan.rows += len(ids)
+
+    def _reserve(self, state: _Alive, tokens: int) -> None:
+        missing = blocks_for(state.next_slot + tokens) - len(state.blocks)
+        if missing > 0:
+            state.blocks.extend(self._kv.take(missing))
+
+    def _run(self, plan: _Plan, finished: list[Finished]) -> None:
+        wanted = np.array(sorted({row for row, _, _ in plan.wanted}), np.int64)
+        hidden = self._runner.forward(_packed(plan, wanted), self._kv)
+        if not len(wanted):
+            return
+        edges = [state.walk.child_edges(node) for _, state, node in plan.wanted]
+        place = np.searchsorted(wanted, [row for row, _, _ in plan.wanted]).astype(np.int32)
+        want_row = np.repeat(place, [len(e) for e in edges]).astype(np.int32)
+        tokens = [
+            node_state.walk.edge_tokens(e)
+            for (_, node_state, _), e in zip(plan.wanted, edges, strict=True)
+        ]
+        logits = self._runner.logits(hidden, want_row, np.concatenate(tokens).astype(np.int32))
+        self._score(plan, edges, logits, finished)
+
+    def _score(
+        self,
+        plan: _Plan,
+        edges: Sequence[NDArray[np.int64]],
+        logits: F32,
+        finished: list[Finished],
+    ) -> None:
+        """Hand every branch its children's logits, then let the walks go on."""
+        start = 0
+        touched: dict[int, _Alive] = {}
+        for (_, state, node), own in zip(plan.wanted, edges, strict=True):
+            piece = logits[start : start + len(own)]
+            start += len(own)
+            if state.handle not in self._alive:
+                continue
+            try:
+                state.walk.score(node, own, piece)
+                state.scored_tokens += len(own)
+                touched[state.handle] = state
+            except DecoderError as error:
+                touched.pop(state.handle, None)
+                finished.append(self._fail(state, error))
+        for state in touched.values():
+            state.walk.advance()
+            if state.walk.done:
+                finished.append(self._finish(state))
+
+    def _finish(self, state: _Alive) -> Finished:
+        self.cancel(state.handle)
+        walk = state.walk
+        result = WalkResult(
+            leaves=np.array(walk.leaves, np.int32),
+            logprobs=np.array(walk.logprobs, np.float64),
+            prompt_tokens=len(state.prompt),
+            scored_tokens=state.scored_tokens,
+            tree_tokens=state.tree_tokens,
+            passes=state.passes,
+        )
+        return Finished(state.handle, result, None)
+
+    def _fail(self, state: _Alive, error: DecoderError) -> Finished:
+        self.cancel(state.handle)
+        return Finished(state.handle, None, error)
+
+
+def _new_tokens(nodes: Sequence[Node]) -> int:
+    return sum(len(node.branch.tokens) for node in nodes)
+
+
+def _packed(plan: _Plan, wanted: NDArray[np.int64]) -> PackedRows:
+    return PackedRows(
+        ids=np.concatenate(plan.ids).astype(np.int32),
+        position=np.concatenate(plan.position).astype(np.int32),
+        slot=np.concatenate(plan.slot),
+        path=PathIndex(
+            table=np.array(plan.table, np.int32),
+            table_offsets=np.array(plan.table_offsets, np.int64),
+            prefix=np.concatenate(plan.prefix).astype(np.int32),
+            tail=np.array(plan.tail, np.int32),
+            tail_offsets=np.array(plan.tail_offsets, np.int64),
+        ),
+        wanted=wanted,
+    )

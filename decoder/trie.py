@@ -1,0 +1,185 @@
+"""The name grammar as the decoder is handed it: a radix trie in flat arrays.
+
+Owns `Trie` (validated arrays) and `AllowedTrie` (the same under a mask of allowed leaves). Never
+knows a tool or a tokenizer. The layout is written down in `docs/structures.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from decoder.errors import RequestError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from decoder.kernels.base import I32, I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trie:
+    """A radix trie; node 0 is the root, and a node without edges is a leaf. All arrays int32.
+
+    Attributes:
+        root_run: (r,) tokens forced before the first choice.
+        edge_offsets: (nodes+1,) edges of node n are edge_offsets[n]:edge_offsets[n+1].
+        edge_tokens: (edges,) the token of each edge that is scored; ascending within a node.
+        edge_nodes: (edges,) the node each edge leads to.
+        run_offsets: (edges+1,) into run_tokens.
+        run_tokens: forced tokens that follow edge_tokens[e].
+        leaf_lo: (nodes,) first leaf below each node.
+        leaf_hi: (nodes,) one past the last leaf below each node.
+        depth: tokens of the longest way to a leaf (worked out here).
+
+    """
+
+    root_run: I32
+    edge_offsets: I32
+    edge_tokens: I32
+    edge_nodes: I32
+    run_offsets: I32
+    run_tokens: I32
+    leaf_lo: I32
+    leaf_hi: I32
+    depth: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that contradict one another.
+
+        Raises:
+            RequestError: naming the array.
+
+        """
+        nodes, edges = len(self.leaf_lo), len(self.edge_tokens)
+        checks = {
+            "edge_offsets": len(self.edge_offsets) == nodes + 1
+            and self.edge_offsets[0] == 0
+            and self.edge_offsets[-1] == edges
+            and bool((np.diff(self.edge_offsets) >= 0).all()),
+            "leaf_hi": len(self.leaf_hi) == nodes and bool((self.leaf_hi > self.leaf_lo).all()),
+            "edge_nodes": len(self.edge_nodes) == edges == nodes - 1
+            and bool(((self.edge_nodes > 0) & (self.edge_nodes < nodes)).all()),
+            "run_offsets": len(self.run_offsets) == edges + 1
+            and self.run_offsets[0] == 0
+            and self.run_offsets[-1] == len(self.run_tokens)
+            and bool((np.diff(self.run_offsets) >= 0).all()),
+            "leaf_lo": nodes > 0 and int(self.leaf_lo[0]) == 0,
+        }
+        for name, sound in checks.items():
+            if not sound:
+                raise RequestError(f"the trie's {name} contradicts its other arrays; recompile it")
+        object.__setattr__(self, "depth", self._longest_path())
+
+    def _longest_path(self) -> int:
+        """Return the tokens of the longest way from the root to a leaf."""
+        nodes = len(self.leaf_lo)
+        source = np.repeat(np.arange(nodes), np.diff(self.edge_offsets)).tolist()
+        length = (1 + np.diff(self.run_offsets)).tolist()
+        target = self.edge_nodes.tolist()
+        depth = [len(self.root_run)] * nodes
+        for edge in np.argsort(self.edge_nodes, kind="stable").tolist():
+            if source[edge] >= target[edge]:
+                raise RequestError("the trie's nodes are not in depth-first order; recompile it")
+            depth[target[edge]] = depth[source[edge]] + length[edge]
+        return max(depth)
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+        return int(self.leaf_hi[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node with at least two allowed children, and how one gets there from its parent branch.
+
+    Attributes:
+        node: the trie node; its children are what the model scores.
+        tokens: forced and scored tokens from the parent branch (or the prompt's end) to here.
+        leaves: allowed leaves below.
+
+    """
+
+    node: int
+    tokens: tuple[int, ...]
+    leaves: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllowedTrie:
+    """A trie of which only some leaves may be reached.
+
+    Args:
+        trie: the grammar.
+        allowed: (leaves,) bool, or None where every leaf may be reached.
+
+    Raises:
+        RequestError: a mask of another length, or one that allows nothing.
+
+    """
+
+    trie: Trie
+    allowed: NDArray[np.bool_] | None = None
+    _below: I64 = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Sum the mask up, so that every question below is two look-ups."""
+        leaves = self.trie.leaves
+        mask = np.ones(leaves, np.bool_) if self.allowed is None else self.allowed
+        if mask.shape != (leaves,) or mask.dtype != np.bool_:
+            raise RequestError(
+                f"the mask of allowed leaves is {mask.dtype} {mask.shape}; the trie takes bool "
+                f"({leaves},)"
+            )
+        below = np.zeros(leaves + 1, np.int64)
+        np.cumsum(mask, out=below[1:])
+        if below[-1] == 0:
+            raise RequestError("no leaf of the trie is allowed; allow at least one tool")
+        object.__setattr__(self, "_below", below)
+
+    @property
+    def allowed_leaves(self) -> int:
+        """How many leaves may be reached."""
+        return int(self._below[-1])
+
+    def count(self, node: int) -> int:
+        """Return how many allowed leaves lie below the node."""
+        return int(self._below[self.trie.leaf_hi[node]] - self._below[self.trie.leaf_lo[node]])
+
+    def only_leaf(self, node: int) -> int:
+        """Return the first allowed leaf below the node (the only one where count is 1)."""
+        before = self._below[self.trie.leaf_lo[node]]
+        return int(np.searchsorted(self._below, before, side="right")) - 1
+
+    def edges(self, node: int) -> I64:
+        """Return the node's edges below which a leaf is allowed, ascending by token: (e,)."""
+        trie = self.trie
+        lo, hi = int(trie.edge_offsets[node]), int(trie.edge_offsets[node + 1])
+        targets = trie.edge_nodes[lo:hi]
+        reachable = self._below[trie.leaf_hi[targets]] > self._below[trie.leaf_lo[targets]]
+        return np.flatnonzero(reachable) + lo
+
+    def root_branch(self) -> Branch | None:
+        """Return the first branch from the root, or None where one leaf alone is allowed."""
+        return self._descend(0, tuple(int(t) for t in self.trie.root_run))
+
+    def branch_below(self, edge: int) -> Branch | None:
+        """Return the next branch along the edge, or None where one leaf alone lies there."""
+        return self._descend(int(self.trie.edge_nodes[edge]), self._edge_tokens(edge))
+
+    def _edge_tokens(self, edge: int) -> tuple[int, ...]:
+        trie = self.trie
+        run = trie.run_tokens[trie.run_offsets[edge] : trie.run_offsets[edge + 1]]
+        return (int(trie.edge_tokens[edge]), *(int(t) for t in run))
+
+    def _descend(self, node: int, tokens: tuple[int, ...]) -> Branch | None:
+        leaves = self.count(node)
+        if leaves == 1:
+            return None
+        while len(edges := self.edges(node)) == 1:
+            tokens += self._edge_tokens(int(edges[0]))
+            node = int(self.trie.edge_nodes[edges[0]])
+        return Branch(node, tokens, leaves)
