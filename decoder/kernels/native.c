@@ -263,38 +263,109 @@ void pm_qkv_store(const int32_t *acc, const float *row_scale, const float *colum
     }
 }
 
-/* Scores of one query head against the first `count` keys of a block; d in ascending order. */
-static void block_scores(const float *q, const float *k, int d, int count, float *out) {
-    if (count == BLOCK) {
-        float acc[BLOCK] = {0};
-        for (int i = 0; i < d; i++)
-            for (int t = 0; t < BLOCK; t++) acc[t] += q[i] * k[i * BLOCK + t];
-        memcpy(out, acc, sizeof(acc));
-        return;
+/* Sixteen floats side by side. The compiler lowers it to whatever registers there are; each lane is
+ * an IEEE operation of its own, so the width never shows in the bits. */
+typedef float f16 __attribute__((vector_size(64), aligned(4)));
+#define MAX_GROUP 4
+
+/* Scores of `group` query heads against a block's 64 keys; each lane adds over d in ascending
+ * order. query: (group, d); out: `group` rows of 64, `stride` apart. */
+static inline __attribute__((always_inline)) void block_scores(
+    const float *query, const float *k, int d, int group, float *out, int64_t stride) {
+    f16 acc[MAX_GROUP][4] = {0};
+    for (int i = 0; i < d; i++) {
+        f16 key[4];
+        for (int c = 0; c < 4; c++) key[c] = *(const f16 *)(k + i * BLOCK + 16 * c);
+        for (int g = 0; g < group; g++)
+            for (int c = 0; c < 4; c++) acc[g][c] += query[g * d + i] * key[c];
     }
-    float acc[BLOCK] = {0};
-    int padded = (count + 15) & ~15; /* lanes past `count` are computed and thrown away */
-    for (int i = 0; i < d; i++)
-        for (int t = 0; t < padded; t++) acc[t] += q[i] * k[i * BLOCK + t];
-    memcpy(out, acc, sizeof(float) * count);
+    for (int g = 0; g < group; g++)
+        for (int c = 0; c < 4; c++) *(f16 *)(out + g * stride + 16 * c) = acc[g][c];
 }
 
-static void block_values_any(const float *p, const float *v, int d, int count, float *acc) {
-    for (int t = 0; t < count; t++)
-        for (int i = 0; i < d; i++) acc[i] += p[t] * v[(int64_t)t * d + i];
+/* acc (group, d) += p * v over `count` positions in ascending order. p: `stride` apart. */
+static inline __attribute__((always_inline)) void block_values(
+    const float *p, int64_t stride, const float *v, int d, int count, int group, float *acc) {
+    for (int i = 0; i < d; i += 64) {
+        int chunks = (d - i < 64 ? d - i : 64) / 16;
+        f16 a[MAX_GROUP][4];
+        for (int g = 0; g < group; g++)
+            for (int c = 0; c < chunks; c++) a[g][c] = *(f16 *)(acc + g * d + i + 16 * c);
+        if (chunks == 4) {
+            for (int t = 0; t < count; t++) {
+                f16 value[4];
+                for (int c = 0; c < 4; c++)
+                    value[c] = *(const f16 *)(v + (int64_t)t * d + i + 16 * c);
+                for (int g = 0; g < group; g++)
+                    for (int c = 0; c < 4; c++) a[g][c] += p[g * stride + t] * value[c];
+            }
+        } else {
+            for (int t = 0; t < count; t++)
+                for (int g = 0; g < group; g++)
+                    for (int c = 0; c < chunks; c++)
+                        a[g][c] += p[g * stride + t] *
+                                   *(const f16 *)(v + (int64_t)t * d + i + 16 * c);
+        }
+        for (int g = 0; g < group; g++)
+            for (int c = 0; c < chunks; c++) *(f16 *)(acc + g * d + i + 16 * c) = a[g][c];
+    }
+    for (int i = d - d % 16; i < d; i++)
+        for (int t = 0; t < count; t++)
+            for (int g = 0; g < group; g++) acc[g * d + i] += p[g * stride + t] * v[(int64_t)t * d + i];
 }
 
-static void block_values_64(const float *p, const float *v, int count, float *acc) {
-    float a[64];
-    memcpy(a, acc, sizeof(a));
-    for (int t = 0; t < count; t++)
-        for (int i = 0; i < 64; i++) a[i] += p[t] * v[(int64_t)t * 64 + i];
-    memcpy(acc, a, sizeof(a));
-}
+/* The heads of one group in one row. keys, values point at this key/value head in block 0. */
+struct path {
+    const int32_t *blocks, *tail;
+    int head_count, length;
+    int64_t block_stride; /* floats from one block to the next */
+};
 
-static void block_values(const float *p, const float *v, int d, int count, float *acc) {
-    if (d == 64) block_values_64(p, v, count, acc);
-    else block_values_any(p, v, d, count, acc);
+static inline __attribute__((always_inline)) void attend_group(
+    const float *query, const float *keys, const float *values, const struct path *at, int d,
+    int group, float *score, int64_t stride, float *part, float *out) {
+    for (int start = 0; start < at->head_count; start += BLOCK)
+        block_scores(query, keys + at->blocks[start / BLOCK] * at->block_stride, d, group,
+                     score + start, stride);
+    for (int t = at->head_count; t < at->length; t++) {
+        int s = at->tail[t - at->head_count];
+        const float *k = keys + at->blocks[s / BLOCK] * at->block_stride + s % BLOCK;
+        float acc[MAX_GROUP] = {0};
+        for (int i = 0; i < d; i++)
+            for (int g = 0; g < group; g++) acc[g] += query[g * d + i] * k[(int64_t)i * BLOCK];
+        for (int g = 0; g < group; g++) score[g * stride + t] = acc[g];
+    }
+    for (int g = 0; g < group; g++) {
+        float *row = score + g * stride;
+        float top = row[0];
+        for (int t = 1; t < at->length; t++) top = row[t] > top ? row[t] : top;
+        for (int t = 0; t < at->length; t++) row[t] = exp_stated(row[t] - top);
+        /* zeros fill the last block, so that its sum has the same shape as any other */
+        for (int t = at->length; t % BLOCK; t++) row[t] = 0.0f;
+    }
+    float total[MAX_GROUP] = {0};
+    for (int i = 0; i < group * d; i++) out[i] = 0.0f;
+    for (int start = 0; start < at->length; start += BLOCK) {
+        int end = start + BLOCK < at->length ? start + BLOCK : at->length;
+        int head_end = end < at->head_count ? end : at->head_count;
+        for (int i = 0; i < group * d; i++) part[i] = 0.0f;
+        if (head_end > start)
+            block_values(score + start, stride,
+                         values + at->blocks[start / BLOCK] * at->block_stride, d,
+                         head_end - start, group, part);
+        for (int t = start > at->head_count ? start : at->head_count; t < end; t++) {
+            int s = at->tail[t - at->head_count];
+            block_values(score + t, stride,
+                         values + at->blocks[s / BLOCK] * at->block_stride +
+                             (int64_t)(s % BLOCK) * d,
+                         d, 1, group, part);
+        }
+        for (int g = 0; g < group; g++)
+            total[g] = total[g] + sum_lanes(score + g * stride + start, BLOCK);
+        for (int i = 0; i < group * d; i++) out[i] = out[i] + part[i];
+    }
+    for (int g = 0; g < group; g++)
+        for (int i = 0; i < d; i++) out[g * d + i] = out[g * d + i] / total[g];
 }
 
 /* Attention of each row over its own path, then quantise.
@@ -307,72 +378,42 @@ void pm_attention_quantise(const float *q, const float *keys, const float *value
                            const int32_t *prefix, const int32_t *tail,
                            const int64_t *tail_offsets, float softmax_scale, int rows, int heads,
                            int kv_heads, int d, int8_t *planes, float *scale) {
-    int group = heads / kv_heads;
+    int per_kv = heads / kv_heads;
+    int longest = 0;
+    for (int row = 0; row < rows; row++) {
+        int n = prefix[row] + (int)(tail_offsets[row + 1] - tail_offsets[row]);
+        longest = n > longest ? n : longest;
+    }
+    int64_t stride = ((int64_t)longest + BLOCK - 1) / BLOCK * BLOCK;
 #pragma omp parallel
     {
-        int capacity = 0;
-        float *score = NULL;
+        float *score = malloc(sizeof(float) * MAX_GROUP * stride);
         float *out = malloc(sizeof(float) * heads * d);
-        float *query = malloc(sizeof(float) * d);
-        float *part = malloc(sizeof(float) * d);
+        float *query = malloc(sizeof(float) * heads * d);
+        float *part = malloc(sizeof(float) * MAX_GROUP * d);
 #pragma omp for schedule(dynamic, 4)
         for (int row = 0; row < rows; row++) {
-            const int32_t *blocks = table + table_offsets[row];
-            const int32_t *own_tail = tail + tail_offsets[row];
-            int head_count = prefix[row];
-            int length = head_count + (int)(tail_offsets[row + 1] - tail_offsets[row]);
-            if (length > capacity) {
-                capacity = length + BLOCK;
-                free(score);
-                score = malloc(sizeof(float) * capacity);
-            }
-            for (int h = 0; h < heads; h++) {
-                int kv = h / group;
-                for (int i = 0; i < d; i++)
-                    query[i] = q[((int64_t)row * heads + h) * d + i] * softmax_scale;
-                for (int start = 0; start < head_count; start += BLOCK) {
-                    int count = head_count - start < BLOCK ? head_count - start : BLOCK;
-                    const float *k =
-                        keys + ((int64_t)blocks[start / BLOCK] * kv_heads + kv) * d * BLOCK;
-                    block_scores(query, k, d, count, score + start);
+            struct path at = {table + table_offsets[row], tail + tail_offsets[row], prefix[row],
+                              prefix[row] + (int)(tail_offsets[row + 1] - tail_offsets[row]),
+                              (int64_t)kv_heads * d * BLOCK};
+            const float *from = q + (int64_t)row * heads * d;
+            for (int i = 0; i < heads * d; i++) query[i] = from[i] * softmax_scale;
+            for (int kv = 0; kv < kv_heads; kv++) {
+                const float *k = keys + (int64_t)kv * d * BLOCK;
+                const float *v = values + (int64_t)kv * d * BLOCK;
+                for (int done = 0; done < per_kv;) {
+                    int left = per_kv - done, first = (kv * per_kv + done) * d;
+                    const float *mine = query + first;
+                    float *to = out + first;
+                    /* the group's size is a constant in each call, so its loops unroll */
+                    if (left >= 4) attend_group(mine, k, v, &at, d, 4, score, stride, part, to);
+                    else if (left == 3)
+                        attend_group(mine, k, v, &at, d, 3, score, stride, part, to);
+                    else if (left == 2)
+                        attend_group(mine, k, v, &at, d, 2, score, stride, part, to);
+                    else attend_group(mine, k, v, &at, d, 1, score, stride, part, to);
+                    done += left >= 4 ? 4 : left;
                 }
-                for (int t = head_count; t < length; t++) {
-                    int s = own_tail[t - head_count];
-                    const float *k = keys +
-                                     ((int64_t)blocks[s / BLOCK] * kv_heads + kv) * d * BLOCK +
-                                     s % BLOCK;
-                    float acc = 0.0f;
-                    for (int i = 0; i < d; i++) acc += query[i] * k[(int64_t)i * BLOCK];
-                    score[t] = acc;
-                }
-                float top = score[0];
-                for (int t = 1; t < length; t++) top = score[t] > top ? score[t] : top;
-                for (int t = 0; t < length; t++) score[t] = exp_stated(score[t] - top);
-                float total = 0.0f;
-                float *o = out + (int64_t)h * d;
-                for (int i = 0; i < d; i++) o[i] = 0.0f;
-                for (int start = 0; start < length; start += BLOCK) {
-                    int end = start + BLOCK < length ? start + BLOCK : length;
-                    float block_total = 0.0f;
-                    for (int i = 0; i < d; i++) part[i] = 0.0f;
-                    for (int t = start; t < end; t++) block_total += score[t];
-                    int from_head = end < head_count ? end : head_count;
-                    if (from_head > start)
-                        block_values(score + start,
-                                     values + ((int64_t)blocks[start / BLOCK] * kv_heads + kv) *
-                                                  BLOCK * d,
-                                     d, from_head - start, part);
-                    for (int t = start > head_count ? start : head_count; t < end; t++) {
-                        int s = own_tail[t - head_count];
-                        block_values(score + t,
-                                     values + (((int64_t)blocks[s / BLOCK] * kv_heads + kv) *
-                                                   BLOCK + s % BLOCK) * d,
-                                     d, 1, part);
-                    }
-                    total = total + block_total;
-                    for (int i = 0; i < d; i++) o[i] = o[i] + part[i];
-                }
-                for (int i = 0; i < d; i++) o[i] = o[i] / total;
             }
             quantise_row(out, heads * d, planes + (int64_t)row * heads * d,
                          planes + (int64_t)(rows + row) * heads * d, scale + row);

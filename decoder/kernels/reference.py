@@ -225,12 +225,11 @@ class ReferenceKernels:
             total = np.zeros(shape.heads, np.float32)
             acc = np.zeros((shape.heads, shape.head_dim), np.float32)
             for start in range(0, len(logical), BLOCK_POSITIONS):
-                part_total = np.zeros_like(total)
+                end = min(start + BLOCK_POSITIONS, len(logical))
                 part = np.zeros_like(acc)
-                for t in range(start, min(start + BLOCK_POSITIONS, len(logical))):
-                    part_total = part_total + p[t]
+                for t in range(start, end):
                     part = part + p[t][:, None] * v[t]
-                total = total + part_total
+                total = total + lane_sum(np.ascontiguousarray(p[start:end].T))
                 acc = acc + part
             out[row] = acc / total[:, None]
         return quantise_rows(out.reshape(len(q), -1))
