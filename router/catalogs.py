@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from catalog_compiler.artifact import open_artifact
+from decoder.trie import Trie
 from router.jobs import NothingAllowedError
+from router.prompt import PromptWriter
+from router.retrieval.extras import extras_key
+from router.retrieval.shortlist import Retriever
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy.typing as npt
 
+    from catalog_compiler.artifact import CompiledCatalog
     from catalog_compiler.model import Tool
-    from decoder.trie import Trie
+    from decoder.tokenizer import LoadedTokenizer
     from router.jobs import AllowRule
-    from router.prompt import PromptWriter
-    from router.retrieval.shortlist import Retriever
+    from router.prompt import PromptConfig
+    from router.retrieval.semantic import Embedder
 
 
 class CatalogMismatchError(ValueError):
@@ -59,6 +66,78 @@ class LoadedCatalog:
     named: Mapping[str, tuple[int, ...]]
     spaces: Mapping[str, tuple[int, ...]]
     tagged: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        tokenizer: LoadedTokenizer,
+        embedder: Embedder,
+        encoder_digest: str,
+        config: PromptConfig | None = None,
+    ) -> LoadedCatalog:
+        """Open a compiled file and make it ready (see `from_compiled`).
+
+        Raises:
+            ArtifactError: the file is foreign, truncated, altered or newer than this program.
+            CatalogMismatchError: it was compiled for another tokenizer.
+
+        """
+        return cls.from_compiled(
+            open_artifact(path), tokenizer, embedder, encoder_digest, config=config
+        )
+
+    @classmethod
+    def from_compiled(
+        cls,
+        compiled: CompiledCatalog,
+        tokenizer: LoadedTokenizer,
+        embedder: Embedder,
+        encoder_digest: str,
+        *,
+        config: PromptConfig | None = None,
+    ) -> LoadedCatalog:
+        """Make a compiled catalog ready for routing.
+
+        The indices it carries are used where this encoder made them, else they are built here.
+
+        Raises:
+            CatalogMismatchError: it was compiled for another tokenizer, or its indices are broken.
+            PromptError: the model's chat template cannot be used.
+
+        """
+        if compiled.tokenizer_digest != tokenizer.digest:
+            raise CatalogMismatchError(
+                f"catalog {compiled.digest} was compiled for tokenizer "
+                f"{compiled.tokenizer_digest}, and the model has {tokenizer.digest}; "
+                "compile it anew for this model"
+            )
+        try:
+            if compiled.extras_key == extras_key(encoder_digest):
+                retriever = Retriever.from_arrays(compiled.tools, compiled.extras)
+            else:
+                retriever = Retriever.build(compiled.tools, embedder)
+        except ValueError as error:
+            raise CatalogMismatchError(
+                f"catalog {compiled.digest}: {error}; compile it anew"
+            ) from error
+        arrays = compiled.trie.to_arrays()
+        leaf_tool = arrays.pop("leaf_tool")
+        return cls.assemble(
+            digest=compiled.digest,
+            tools=compiled.tools,
+            retriever=retriever,
+            trie=Trie(**arrays),
+            leaf_tool=leaf_tool,
+            writer=PromptWriter(
+                tokenizer.tokenizer,
+                tokenizer.chat_template,
+                answer_prefix=compiled.placement.prefix,
+                none_text=compiled.placement.none_text,
+                bos=tokenizer.bos,
+                config=config,
+            ),
+        )
 
     @classmethod
     def assemble(

@@ -21,11 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from router.catalogs import load_parts
 from router.evaluation import Query, auroc, read_queries
 from router.fitting import ChoiceRow, fit_binary, fit_choices
 from router.inprocess import InProcessRouter
 from router.jobs import RouteJob
+from router.parts import load_parts
 from router.pipeline import Pipeline, read_walk
 from router.retrieval.shortlist import RetrievalWeights
 from router.scoring import (
@@ -40,7 +40,8 @@ from router.scoring import (
 )
 
 if TYPE_CHECKING:
-    from router.catalogs import LoadedCatalog, RoutingParts
+    from router.catalogs import LoadedCatalog
+    from router.parts import RoutingParts
     from router.retrieval.shortlist import Evidence
 
 VERBATIM_NATS: Final = 6.0

@@ -31,7 +31,7 @@ SYSTEM_TEXT: Final = (
 NONE_DESCRIPTION: Final = "no tool fits"
 
 PLAIN_TEMPLATE: Final = (
-    "{% for message in messages %}{{ message['content'] }}\n\n{% endfor %}"
+    "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n\n{% endfor %}"
     "{% if add_generation_prompt %}Answer: {% endif %}"
 )
 """Stands in for the chat template of a model that has none (a base model)."""
@@ -94,6 +94,7 @@ class PromptWriter:
         *,
         answer_prefix: str,
         none_text: str,
+        bos: str = "",
         config: PromptConfig | None = None,
     ) -> None:
         """Render the template once and tokenise its parts.
@@ -103,6 +104,7 @@ class PromptWriter:
             chat_template: the model's Jinja template, or None for a base model.
             answer_prefix: what stands in the answer before the name (the artifact's placement).
             none_text: how "no tool fits" is spelt (the artifact's placement).
+            bos: the text of the token that opens a text, for templates that write it.
             config: the token budget.
 
         Raises:
@@ -116,7 +118,7 @@ class PromptWriter:
         self._text.no_padding()
         self._text.encode_special_tokens = True
         self._added = _added_tokens_pattern(tokenizer)
-        opening, middle, closing = _template_parts(chat_template or PLAIN_TEMPLATE)
+        opening, middle, closing = _template_parts(chat_template or PLAIN_TEMPLATE, bos)
         self._opening = self._encode_trusted(opening) + self.encode_text(SYSTEM_TEXT)
         self._middle = self._encode_trusted(middle) + self.encode_text("Tools:\n")
         self._none_line = self.encode_text(f"- {none_text}: {NONE_DESCRIPTION}\n")
@@ -206,7 +208,7 @@ def _added_tokens_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
     return re.compile(f"(?={'|'.join(map(re.escape, spellings))})")
 
 
-def _template_parts(template: str) -> tuple[str, str, str]:
+def _template_parts(template: str, bos: str) -> tuple[str, str, str]:
     """Render the template and cut it at the two contents."""
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     try:
@@ -216,6 +218,7 @@ def _template_parts(template: str) -> tuple[str, str, str]:
                 {"role": "user", "content": _MARKS[1]},
             ],
             add_generation_prompt=True,
+            bos_token=bos,
             enable_thinking=False,
         )
     except Exception as error:  # a template is a program and may raise anything

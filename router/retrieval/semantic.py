@@ -107,6 +107,12 @@ class SemanticIndex:
         return {PREFIX + "rows": self.rows.astype(np.int16), PREFIX + "keys": self.keys}
 
     @classmethod
+    def from_any(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> SemanticIndex | None:
+        """Read what an earlier compilation kept, of however many tools; None where it has none."""
+        keys = arrays.get(PREFIX + "keys")
+        return None if keys is None else cls.from_arrays(arrays, len(keys))
+
+    @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, npt.NDArray[np.generic]], tool_count: int
     ) -> SemanticIndex:
