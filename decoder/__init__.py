@@ -3,3 +3,10 @@
 Owns: model definitions, integer-exact numerics, kernels, KV storage, the batch scheduler and
 the walk over plain trie arrays. Never imports the router or the catalog compiler.
 """
+
+import os
+
+# Threads that wait by spinning hold the cores that the others need as soon as anything else runs
+# on the machine: a pass then takes a hundred times as long. The OpenMP runtime reads this once,
+# when torch loads it, so it is set before any module of this package can import torch.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from decoder.kernels import make_kernels
 from decoder.loading import read_checkpoint
+from decoder.packed import packed_weights
 from decoder.rotary import rotary_tables
 from decoder.tokenizer import LoadedTokenizer, load_tokenizer
 from decoder.transformer import Transformer
-from decoder.weights import pack_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def load_model(path: Path, *, kernels: str = "native", threads: int = 1) -> Load
     config = dataclasses.replace(
         checkpoint.config, context_length=min(checkpoint.config.context_length, MAX_POSITIONS)
     )
-    weights = pack_weights(config, checkpoint.tensor)
+    weights = packed_weights(checkpoint)
     rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
     return LoadedModel(
         config=config,

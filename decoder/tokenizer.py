@@ -7,6 +7,7 @@ wrong split would silently change what the model reads.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from dataclasses import dataclass
@@ -14,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from decoder.cache import cache_dir, write_whole
 from decoder.errors import ModelError, UnsupportedModelError
+from decoder.loading.checkpoint import digest_files
 from decoder.loading.gguf_file import field_value, open_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+CACHE_VERSION = 1
+"""Raise it whenever the reading of GGUF tokenizers changes."""
 
 _CONTROL, _USER_DEFINED = 3, 4
 
@@ -56,7 +62,35 @@ def load_tokenizer(path: Path) -> LoadedTokenizer:
         ModelError: missing or damaged; UnsupportedModelError for an unknown kind.
 
     """
-    return _from_directory(path) if path.is_dir() else _from_gguf(path)
+    if path.is_dir():
+        return _from_directory(path)
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist; give a model's directory or a .gguf file")
+    cached = cache_dir("tokenizers") / f"{digest_files([path])}-{CACHE_VERSION}.json"
+    loaded = _cached(cached)
+    if loaded is None:
+        loaded = _from_gguf(path)
+        entry = {
+            "tokenizer": loaded.tokenizer.to_str(),
+            "chat_template": loaded.chat_template,
+            "end_of_turn": loaded.end_of_turn,
+            "bos": loaded.bos,
+            "digest": loaded.digest,
+        }
+        with contextlib.suppress(OSError):
+            write_whole(cached, json.dumps(entry).encode())
+    return loaded
+
+
+def _cached(path: Path) -> LoadedTokenizer | None:
+    """Return a tokenizer read from a GGUF before; parsing one takes seconds."""
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        tokenizer = Tokenizer.from_str(entry.pop("tokenizer"))
+        loaded = _loaded(tokenizer, entry["chat_template"], entry["end_of_turn"], entry["bos"])
+    except Exception:  # noqa: BLE001 - the library raises plain Exception; it is read anew
+        return None
+    return loaded if loaded.digest == entry["digest"] else None
 
 
 def _loaded(tokenizer: Tokenizer, template: str | None, end: str, bos: str) -> LoadedTokenizer:

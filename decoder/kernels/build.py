@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from decoder.cache import cache_dir
 from decoder.errors import KernelError
 
 SOURCE = Path(__file__).with_name("native.c")
@@ -40,16 +41,10 @@ def build_library() -> Path:
             "no C compiler found (looked for $CC, cc, gcc): install one, or ask for the slow "
             "kernels with kernels='reference'"
         )
-    target = _cache_dir() / f"native-{_key(compiler)}.so"
+    target = cache_dir("kernels") / f"native-{_key(compiler)}.so"
     if not target.is_file():
         _compile(compiler, target)
     return target
-
-
-def _cache_dir() -> Path:
-    configured = os.environ.get("POINTSMAN_CACHE", "")
-    root = Path(configured) if configured else Path.home() / ".cache" / "pointsman"
-    return root / "kernels"
 
 
 def _key(compiler: str) -> str:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 import gguf
 import numpy as np
 
+from decoder.cache import cache_dir, write_whole
 from decoder.config import ModelConfig
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import contextlib
+import dataclasses
+import json
+from collections.abc import Callable
     from pathlib import Path
 
     from decoder.kernels.base import F32
@@ -59,34 +63,61 @@ def field_value(reader: gguf.GGUFReader, key: str) -> Any:
 
 
 def read_gguf(path: Path) -> Checkpoint:
-    """Read configuration and tensors.
+    """Read configuration and tensors. The tensors are opened when the first is asked for.
 
     Raises:
         ModelError: damaged or incomplete; UnsupportedModelError for what isn't computed.
 
     """
-    reader = open_gguf(path)
-    tensors = {t.name: t for t in reader.tensors}
-    config = _config(reader, path, tied="output.weight" not in tensors)
+    digest = digest_files([path])
+    cached = cache_dir("configs") / f"{digest}.json"
+    config = _cached_config(cached)
+    if config is None:
+        reader = open_gguf(path)
+        config = _config(reader, path, tied="output.weight" not in _tensors(reader))
+        with contextlib.suppress(OSError):
+            write_whole(cached, json.dumps(dataclasses.asdict(config)).encode())
+    return Checkpoint(config, _TensorReader(path, config), digest, path)
 
-    def tensor(name: str) -> F32 | None:
-        found = tensors.get(_gguf_name(name))
+
+class _TensorReader:
+    """Gives tensors by Hugging Face name. Opens the file late: its parsing takes seconds."""
+
+    def __init__(self, path: Path, config: ModelConfig) -> None:
+        self._path = path
+        self._config = config
+        self._found: dict[str, Any] | None = None
+
+    def __call__(self, name: str) -> F32 | None:
+        if self._found is None:
+            self._found = _tensors(open_gguf(self._path))
+        found = self._found.get(_gguf_name(name))
         if found is None:
             return None
         try:
             flat = gguf.quants.dequantize(found.data, found.tensor_type)
         except (NotImplementedError, ValueError) as error:
             raise UnsupportedModelError(
-                f"{path}: tensor {found.name} has type {found.tensor_type.name}, which can't be "
-                "read here; convert the model to another quantisation"
+                f"{self._path}: tensor {found.name} has type {found.tensor_type.name}, which "
+                "can't be read here; convert the model to another quantisation"
             ) from error
         value: F32 = flat.reshape([int(n) for n in reversed(found.shape)]).astype(np.float32)
+        config = self._config
         if config.architecture == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
             heads = config.heads if name.endswith("q_proj.weight") else config.kv_heads
             value = _split_pairs(value, heads)
         return value
 
-    return Checkpoint(config, tensor, digest_files([path]), path)
+
+def _tensors(reader: gguf.GGUFReader) -> dict[str, Any]:
+    return {tensor.name: tensor for tensor in reader.tensors}
+
+
+def _cached_config(path: Path) -> ModelConfig | None:
+    try:
+        return ModelConfig(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _gguf_name(name: str) -> str:

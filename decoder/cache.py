@@ -1,0 +1,34 @@
+"""The folder for what can be worked out again: compiled kernels, packed weights, tokenizers.
+
+Owns where it is (`$POINTSMAN_CACHE`, else `~/.cache/pointsman`) and how a file gets there: whole or
+not at all. Nothing in it is trusted by name alone; readers verify what they take.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def cache_dir(kind: str) -> Path:
+    """Return the folder for one kind of file (not created here)."""
+    configured = os.environ.get("POINTSMAN_CACHE", "")
+    root = Path(configured) if configured else Path.home() / ".cache" / "pointsman"
+    return root / kind
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that no reader ever sees a part of it. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
