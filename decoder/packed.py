@@ -1,4 +1,4 @@
-"""Packed weights on disk, so that a model is dequantised and requantised once and not at each start.
+"""Packed weights on disk, so that a model is requantised once and not at each start.
 
 Owns the cache entry of a model: `<model digest>-<pack version>.safetensors` with the digest of its
 own bytes beside it. An entry that is not whole is made again, which changes no bit.

@@ -6,6 +6,9 @@ llama-architecture files have on Q and K (their rotary pairs are interleaved; ou
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import gguf
@@ -17,10 +20,7 @@ from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
 
 if TYPE_CHECKING:
-    import contextlib
-import dataclasses
-import json
-from collections.abc import Callable
+    from collections.abc import Callable
     from pathlib import Path
 
     from decoder.kernels.base import F32
