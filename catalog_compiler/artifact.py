@@ -69,7 +69,7 @@ class CompiledCatalog:
             )
             self._names = _Texts(arrays["names.text"], arrays["names.offsets"])
             self._tools = _Texts(arrays["tools.text"], arrays["tools.offsets"])
-            self._diagnostics = arrays["diagnostics.text"].tobytes()
+            self._diagnostics = _typed(arrays["diagnostics.text"], np.uint8, 1).tobytes()
             self.token_counts = _typed(arrays["tools.tokens"], np.int32, 1)
             self.definition_digests = _typed(arrays["tools.definitions"], np.uint8, 2)
         except (KeyError, GrammarError, ValueError) as error:
@@ -78,8 +78,9 @@ class CompiledCatalog:
             k.removeprefix(_EXTRA): v for k, v in arrays.items() if k.startswith(_EXTRA)
         }
         rows = {len(self._names), len(self.token_counts), len(self.definition_digests)}
-        if rows | {self.trie.leaves - 1} != {len(self._tools)}:
-            raise ArtifactError(f"{where}: its arrays disagree on the number of tools; {_AGAIN}")
+        rows |= {self.trie.leaves - 1, len(self._tools)}
+        if len(rows) != 1 or self.definition_digests.shape[1] != 32:
+            raise ArtifactError(f"{where}: its arrays disagree with one another; {_AGAIN}")
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "the compiled catalog") -> CompiledCatalog:

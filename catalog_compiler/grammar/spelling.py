@@ -144,7 +144,7 @@ class Speller:
             "name-not-spellable",
             "the model's tokenizer cannot give this name back exactly "
             "(it lower-cases, normalises or does not know some of its characters)",
-            "rename the tool (plain ASCII letters, digits, _ and - always work), keep the old name "
+            "rename the tool (plain ASCII letters, digits, _ and - nearly always work), keep the old name "
             "as an alias, or compile for a model with another tokenizer",
         )
 
@@ -184,7 +184,8 @@ class Speller:
                 return tuple(tokens)
         raise GrammarError(
             f"the delimiter {self._delimiter_text!r} has no tokens of its own after a name; "
-            "use the model's end-of-turn token (an added token of its tokenizer)"
+            "use the model's end-of-turn token (an added token of its tokenizer); a tokenizer that "
+            "cannot give texts back exactly, as WordPiece, serves no routing"
         )
 
     def _encode(self, text: str) -> list[int]:

@@ -1,0 +1,1 @@
+"""Tests of the grammar, the artifact, the compiler and its reports."""
