@@ -299,6 +299,12 @@ static inline __attribute__((always_inline)) void block_values(
                 for (int g = 0; g < group; g++)
                     for (int c = 0; c < 4; c++) a[g][c] += p[g * stride + t] * value[c];
             }
+        } else if (chunks == 2) {
+            for (int t = 0; t < count; t++)
+                for (int g = 0; g < group; g++)
+                    for (int c = 0; c < 2; c++)
+                        a[g][c] += p[g * stride + t] *
+                                   *(const f16 *)(v + (int64_t)t * d + i + 16 * c);
         } else {
             for (int t = 0; t < count; t++)
                 for (int g = 0; g < group; g++)
