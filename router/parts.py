@@ -91,5 +91,5 @@ def load_parts(model_path: Path | None, threads: int = DEFAULT_THREADS) -> Routi
     return RoutingParts(
         model=model,
         engine=Engine(model.transformer, EngineConfig()),
-        embedder=load_encoder(assets.minilm_dir()),
+        embedder=load_encoder(assets.minilm_dir(), threads=threads),
     )
