@@ -144,8 +144,8 @@ class Speller:
             "name-not-spellable",
             "the model's tokenizer cannot give this name back exactly "
             "(it lower-cases, normalises or does not know some of its characters)",
-            "rename the tool (plain ASCII letters, digits, _ and - nearly always work), keep the old name "
-            "as an alias, or compile for a model with another tokenizer",
+            "rename the tool (plain ASCII letters, digits, _ and - nearly always work), keep the "
+            "old name as an alias, or compile for a model with another tokenizer",
         )
 
     def _proved(self, tokens: list[int], name: str) -> bool:

@@ -298,13 +298,9 @@ def test_arrays_that_disagree_are_refused(data: st.DataObject) -> None:
         del arrays[which]
     else:
         arrays[which] = data.draw(
-            st.sampled_from([arrays[which][:-1], arrays[which].astype(np.float64)])
+            st.sampled_from([arrays[which].reshape(1, -1), arrays[which].astype(np.float64)])
         )
     catalog_data = container.pack(metadata, arrays)
-    if which == "diagnostics.text" and which in arrays and arrays[which].dtype == np.uint8:
-        with pytest.raises(ArtifactError):
-            _ = CompiledCatalog.from_bytes(catalog_data).diagnostics
-        return
     with pytest.raises(ArtifactError):
         CompiledCatalog.from_bytes(catalog_data)
 
