@@ -13,6 +13,7 @@ import json
 import platform
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def measure_set(folder: Path, parts: RoutingParts, rows: int, progress: Progress
     reports = []
     for method in methods:
         task = progress.add_task(f"{folder.name} {method.name}", total=len(queries))
-        reports.append(evaluate_method(method, queries, lambda task=task: progress.advance(task)))
+        reports.append(evaluate_method(method, queries, partial(progress.advance, task)))
     return {
         "set": folder.name,
         "tools": len(catalog.tools),

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_compiler.frontend import load_toolset
-from decoder.encoder import load_encoder
 
 from catalog_compiler.artifact import SUFFIX, CompiledCatalog
 from catalog_compiler.compile import compile_catalog
 from catalog_compiler.grammar import chat_placement
+from decoder.encoder import load_encoder
 from decoder.engine import Engine, EngineConfig
 from decoder.model import load_model
 from router import assets
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from decoder.encoder import Encoder
-
     from decoder.model import LoadedModel
 
 DEFAULT_THREADS = 2

@@ -6,6 +6,7 @@ Owns the command's options, table and exit codes. Measuring is `router.evaluatio
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,20 +34,17 @@ EXIT_NOTHING_MEASURED: Final = 1
 EXIT_ROWS_LEFT_OUT: Final = 3
 
 
-class _MethodList(click.ParamType):
-    name = "methods"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Split at commas and refuse unknown names."""
-        if isinstance(value, tuple):
-            return value
-        chosen = tuple(dict.fromkeys(name.strip() for name in str(value).split(",")))
-        unknown = [name for name in chosen if name not in METHODS]
-        if unknown:
-            self.fail(f"unknown: {', '.join(unknown)}; known are {', '.join(METHODS)}", param, ctx)
-        return chosen
+def _split_methods(
+    context: click.Context, parameter: click.Parameter, value: str
+) -> tuple[str, ...]:
+    """Split at commas and refuse unknown names."""
+    chosen = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    unknown = [name for name in chosen if name not in METHODS]
+    if unknown:
+        raise click.BadParameter(
+            f"unknown: {', '.join(unknown)}; known are {', '.join(METHODS)}", context, parameter
+        )
+    return chosen
 
 
 @click.command("eval")
@@ -63,7 +61,7 @@ class _MethodList(click.ParamType):
 @click.option("--limit", type=click.IntRange(min=1), help="Use the first N good rows of each file.")
 @click.option(
     "--methods",
-    type=_MethodList(),
+    callback=_split_methods,
     default="router,bm25,minilm",
     show_default=True,
     help=f"Any of {', '.join(METHODS)}.",
@@ -111,7 +109,7 @@ def evaluate(
         for name in methods:
             task = progress.add_task(name, total=len(rows))
             method = make_method(name, parts, loaded)
-            reports.append(evaluate_method(method, rows, lambda task=task: progress.advance(task)))
+            reports.append(evaluate_method(method, rows, partial(progress.advance, task)))
     about = {
         "path": catalog.name,
         "digest": loaded.digest,
