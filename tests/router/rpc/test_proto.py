@@ -59,7 +59,9 @@ def _elements(
 def test_every_element_is_documented(proto: descriptor_pb2.FileDescriptorProto) -> None:
     """A leading comment that ends as a sentence stands before every element."""
     comments = {tuple(at.path): at.leading_comments for at in proto.source_code_info.location}
-    bare = [n for n, path, _ in _elements(proto) if not comments.get(path, "").strip().endswith(".")]
+    bare = [
+        n for n, path, _ in _elements(proto) if not comments.get(path, "").strip().endswith(".")
+    ]
     assert bare == []
 
 

@@ -1,0 +1,196 @@
+"""The backend that is served: retrieval and prompt before the decoder, calibration after it.
+
+Owns the join of `router.pipeline` and `decoder.engine` under the engine loop. Never reads a
+message and never falls back: what can't be loaded or proved is raised.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catalog_compiler.artifact import open_artifact
+from catalog_compiler.errors import CatalogError
+from decoder.encoder import load_encoder
+from decoder.engine import Engine
+from decoder.engine import EngineConfig as DecoderConfig
+from decoder.errors import CapacityError
+from decoder.model import load_model
+from decoder.self_check import self_check
+from router import assets
+from router.catalogs import CatalogMismatchError, LoadedCatalog
+from router.engine.backend import CatalogRefusedError, Ended
+from router.engine.facts import DESCRIPTION_CHARS, Answer, CatalogFacts, ToolFacts
+from router.jobs import UnknownCatalogError
+from router.pipeline import Pipeline
+from router.prompt import PromptError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from decoder.encoder import Encoder
+    from decoder.engine import Finished
+    from decoder.model import LoadedModel
+    from router.engine.facts import EngineConfig
+    from router.jobs import RouteJob
+    from router.pipeline import PreparedRoute
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An open catalog: `tokens` is (tools,) int64, those of each definition."""
+
+    catalog: LoadedCatalog
+    facts: CatalogFacts
+    tokens: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job between `submit` and its end; `walk` is None while it waits for KV memory."""
+
+    prepared: PreparedRoute
+    offered_tokens: int
+    prepared_at: float
+    walk: int | None = None
+
+
+class PipelineBackend:
+    """Routes over compiled catalogs with one model."""
+
+    def __init__(self, model: LoadedModel, encoder: Encoder, slots: int) -> None:
+        """Take a model that has passed its self-check."""
+        self._model = model
+        self._encoder = encoder
+        self._engine = Engine(model.transformer, DecoderConfig(max_slots=slots))
+        self._pipeline = Pipeline(encoder)
+        self._open: dict[str, _Open] = {}
+        self._jobs: dict[int, _Job] = {}
+        self._by_walk: dict[int, int] = {}
+        self._waiting: deque[int] = deque()
+        self._handles = itertools.count(1)
+
+    @property
+    def model_digest(self) -> str:
+        """Digest of the model's files, hex."""
+        return self._model.digest
+
+    def open_catalog(self, path: Path) -> CatalogFacts:
+        """Map a compiled catalog and index it; raises CatalogRefusedError."""
+        try:
+            compiled = open_artifact(path)
+            if compiled.digest in self._open:
+                return self._open[compiled.digest].facts
+            catalog = LoadedCatalog.from_compiled(
+                compiled, self._model.tokenizer, self._encoder, self._encoder.digest
+            )
+        except (CatalogError, CatalogMismatchError, PromptError) as error:
+            raise CatalogRefusedError(str(error)) from error
+        tokens = compiled.token_counts.astype(np.int64)
+        facts = CatalogFacts(catalog.digest, str(path), len(catalog.tools), int(tokens.sum()))
+        self._open[catalog.digest] = _Open(catalog, facts, tokens)
+        self._pipeline.add_catalog(catalog)
+        return facts
+
+    def close_catalog(self, digest: str) -> None:
+        """Forget a catalog; jobs on it still end."""
+        if self._open.pop(digest, None) is not None:
+            self._pipeline.remove_catalog(digest)
+
+    def tools(self, digest: str, start: int, limit: int) -> Sequence[ToolFacts]:
+        """Return a page of a catalog's tools; raises UnknownCatalogError."""
+        found = self._open.get(digest)
+        if found is None:
+            raise UnknownCatalogError(f"catalog {digest} is not open")
+        return [
+            ToolFacts(tool.name, tool.namespace, tool.description[:DESCRIPTION_CHARS], tool.tags)
+            for tool in found.catalog.tools[start : start + limit]
+        ]
+
+    def submit(self, job: RouteJob) -> int:
+        """Retrieve, write the prompt and start the walk; raises JobError or DecoderError."""
+        prepared = self._pipeline.prepare(job)
+        opened = self._open[job.catalog_digest]
+        mask = opened.catalog.allowed_mask(job.allowed)
+        offered = int(opened.tokens.sum() if mask is None else opened.tokens[mask].sum())
+        handle = next(self._handles)
+        self._jobs[handle] = _Job(prepared, offered, time.perf_counter())
+        try:
+            self._start(handle)
+        except CapacityError:
+            self._waiting.append(handle)
+        except BaseException:
+            del self._jobs[handle]
+            raise
+        return handle
+
+    def cancel(self, handle: int) -> None:
+        """Give a job up and free its slot and KV memory."""
+        job = self._jobs.pop(handle, None)
+        if job is None:
+            return
+        if job.walk is None:
+            self._waiting.remove(handle)
+            return
+        del self._by_walk[job.walk]
+        self._engine.cancel(job.walk)
+
+    def step(self) -> list[Ended]:
+        """Run one pass; start what waited for memory as far as it fits now."""
+        ended = [self._end(finished) for finished in self._engine.step()]
+        while self._waiting:
+            handle = self._waiting[0]
+            try:
+                self._start(handle)
+            except CapacityError as error:
+                if self._engine.alive:
+                    break
+                ended.append(self._give_up(handle, error))  # alone, and still too large
+            except Exception as error:  # noqa: BLE001  (this job's fault alone)
+                ended.append(self._give_up(handle, error))
+            self._waiting.popleft()
+        return ended
+
+    def _start(self, handle: int) -> None:
+        job = self._jobs[handle]
+        walk = self._engine.submit(job.prepared.request)
+        job.walk = walk
+        self._by_walk[walk] = handle
+
+    def _give_up(self, handle: int, error: Exception) -> Ended:
+        del self._jobs[handle]
+        return Ended(handle, None, error)
+
+    def _end(self, finished: Finished) -> Ended:
+        handle = self._by_walk.pop(finished.handle)
+        job = self._jobs.pop(handle)
+        if finished.result is None:
+            return Ended(handle, None, finished.error)
+        model_s = time.perf_counter() - job.prepared_at
+        try:
+            ranked = self._pipeline.finish(job.prepared, finished.result)
+        except Exception as error:  # noqa: BLE001  (this job's fault alone)
+            return Ended(handle, None, error)
+        return Ended(handle, Answer(ranked, job.offered_tokens, model_s), None)
+
+
+def make_pipeline_backend(config: EngineConfig) -> PipelineBackend:
+    """Load model and encoder and prove the machine.
+
+    Raises:
+        AssetError, ModelError: something can't be loaded.
+        SelfCheckError: this machine does not compute what the numerics define.
+
+    """
+    path = Path(config.model) if config.model else assets.smollm2_gguf()
+    model = load_model(path, threads=config.threads)
+    self_check(model)
+    return PipelineBackend(model, load_encoder(assets.minilm_dir()), config.slots)
