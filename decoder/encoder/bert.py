@@ -177,6 +177,6 @@ def _pool(x: F32, lengths: I32) -> F32:
         live = np.flatnonzero(lengths > t)
         total[live] = total[live] + x[start[live] + t]
     mean: F32 = total / lengths.astype(np.float32)[:, None]
-    norm = np.sqrt(lane_sum(mean * mean))
-    unit: F32 = mean / np.where(norm > 0, norm, np.float32(1))[:, None]
+    norm: F32 = np.sqrt(lane_sum(mean * mean)).astype(np.float32, copy=False)
+    unit: F32 = mean / np.where(norm > 0, norm, np.float32(1)).astype(np.float32)[:, None]
     return unit

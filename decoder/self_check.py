@@ -1,0 +1,129 @@
+"""Proof, at start, that this very machine computes what NUMERICS.md defines.
+
+Owns the checks and their small inputs. A machine whose int8 products saturate (AVX2 without VNNI),
+or whose compiler broke the order of operations, must not serve: it would answer with other bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from decoder.errors import SelfCheckError
+from decoder.kernels.base import I8, HeadShape, Kernels, PathIndex, Quantised, QuantisedWeight
+from decoder.kernels.reference import ReferenceKernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from decoder.model import LoadedModel
+
+_SEED = 20261201
+
+
+def self_check(model: LoadedModel) -> None:
+    """Check exact products on the model's own shapes and every kernel against the reference.
+
+    Takes about a tenth of a second.
+
+    Raises:
+        SelfCheckError: saying which operation differs.
+
+    """
+    kernels = model.transformer.kernels
+    layer = model.transformer.weights.layers[0]
+    rng = np.random.default_rng(_SEED)
+    for name, weight in (
+        ("qkv", layer.qkv),
+        ("output", layer.output),
+        ("gate_up", layer.gate_up),
+        ("down", layer.down),
+    ):
+        _check_product(kernels, name, weight, rng)
+    _check_rows(kernels, rng)
+
+
+def _check_product(
+    kernels: Kernels, name: str, weight: QuantisedWeight, rng: np.random.Generator
+) -> None:
+    """Compare with int64 sums, on random planes and on those that saturate a 16-bit adder."""
+    width = weight.values.shape[1]
+    hostile = QuantisedWeight(
+        np.concatenate([np.full((8, width), 127), np.full((8, width), -127)]).astype(np.int8),
+        np.ones(16, np.float32),
+    )
+    for rows in (2, 6, 34):
+        noise = rng.integers(-128, 128, (rows, width), dtype=np.int8)
+        low = np.full((rows, width), -128, np.int8)
+        high = np.full((rows, width), 127, np.int8)
+        some = QuantisedWeight(np.ascontiguousarray(weight.values[:64]), weight.scale[:64])
+        for planes in (noise, low, high):
+            for w in (some, hostile):
+                _compare_product(kernels, name, planes, w)
+
+
+def _compare_product(kernels: Kernels, name: str, planes: I8, weight: QuantisedWeight) -> None:
+    exact = planes.astype(np.int64) @ weight.values.astype(np.int64).T
+    found = kernels.product(planes, weight)
+    if not np.array_equal(found, exact):
+        worst = int(np.abs(found.astype(np.int64) - exact).max())
+        raise SelfCheckError(
+            f"the int8 product of shape {planes.shape} x {weight.values.shape} ({name}) is off by "
+            f"up to {worst} on this CPU, so answers would not be reproducible; run on a CPU with "
+            "exact int8 products (AVX-512 VNNI, AVX-VNNI, AMX or ARM dot product), or with "
+            "kernels='reference'"
+        )
+
+
+def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
+    """Compare the per-row kernels with the reference, bit for bit."""
+    reference = ReferenceKernels()
+    rows, width = 5, 96
+    shape = HeadShape(heads=4, kv_heads=2, head_dim=16)
+    x = rng.normal(size=(rows, width)).astype(np.float32)
+    w = rng.normal(size=width).astype(np.float32)
+    acc = rng.integers(-(10**6), 10**6, (2 * rows, 2 * width), dtype=np.int32)
+    scale = rng.random(rows, dtype=np.float32) * np.float32(1e-3)
+    columns = rng.random(2 * width, dtype=np.float32) * np.float32(1e-3)
+    qkv = np.ascontiguousarray(acc[:, :128])
+    angles = rng.random((rows, 8), dtype=np.float32)
+    q = rng.normal(size=(rows, 4, 16)).astype(np.float32)
+    keys = rng.normal(size=(3, 2, 16, 64)).astype(np.float32)
+    values = rng.normal(size=(3, 2, 64, 16)).astype(np.float32)
+    path = PathIndex(
+        table=np.array([2, 0, 1], np.int32),
+        table_offsets=np.zeros(rows, np.int64),
+        prefix=np.array([1, 63, 64, 65, 130], np.int32),
+        tail=np.array([150, 131, 160], np.int32),
+        tail_offsets=np.array([0, 0, 1, 3, 3, 3], np.int64),
+    )
+
+    def stored(k: Kernels) -> bytes:
+        own_keys, own_values = keys.copy(), values.copy()
+        place = np.arange(rows, dtype=np.int32)
+        rotated = k.qkv_store(
+            qkv, scale, columns[:128].copy(), None, None, None, 1e-5, (angles, angles), place,
+            place.astype(np.int64) * 37, shape, own_keys, own_values,
+        )  # fmt: skip
+        return rotated.tobytes() + own_keys.tobytes() + own_values.tobytes()
+
+    checks: dict[str, Callable[[Kernels], bytes]] = {
+        "rmsnorm_quantise": lambda k: _bytes(k.rmsnorm_quantise(x, w, 1e-5)),
+        "silu_mul_quantise": lambda k: _bytes(k.silu_mul_quantise(acc, scale, columns)),
+        "qkv_store": stored,
+        "attention_quantise": lambda k: _bytes(
+            k.attention_quantise(q, keys, values, path, 0.25, shape)
+        ),
+    }
+    for name, run in checks.items():
+        if run(kernels) != run(reference):
+            raise SelfCheckError(
+                f"the {kernels.name} kernel {name} does not give the bits that NUMERICS.md "
+                "defines on this machine; rebuild the kernels (python -m decoder.kernels.build), "
+                "try another compiler through CC, or run with kernels='reference'"
+            )
+
+
+def _bytes(rows: Quantised) -> bytes:
+    return rows.planes.tobytes() + rows.scale.tobytes()
