@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,7 +38,7 @@ def test_a_gguf_tokenizer_equals_the_reference_reader(smollm2_gguf: Path) -> Non
     """Same ids and the same way back as transformers' own conversion.
 
     That conversion passes over the file's `tokenizer.ggml.pre` ("smollm": digits one by one), so it
-    is held to texts without runs of digits; those are checked against the word's meaning.
+    is held to texts without numerals; those are checked against the word's meaning.
     """
     loaded = load_tokenizer(smollm2_gguf)
     reference = transformers.AutoTokenizer.from_pretrained(
@@ -47,7 +46,7 @@ def test_a_gguf_tokenizer_equals_the_reference_reader(smollm2_gguf: Path) -> Non
     )
     for text in TEXTS:
         ids = loaded.tokenizer.encode(text).ids
-        if not re.search(r"\d\d", text):
+        if not any(character.isnumeric() for character in text):
             assert ids == reference(text)["input_ids"]
         assert loaded.tokenizer.decode(ids, skip_special_tokens=False) == text
     assert loaded.tokenizer.encode("a333b90").tokens == ["a", "3", "3", "3", "b", "9", "0"]
