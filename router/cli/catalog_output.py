@@ -1,0 +1,184 @@
+"""How `pointsman catalog` prints what it found.
+
+Owns the texts and colours on a terminal and the JSON for machines. Everything that comes from a
+catalog is shown without markup and with its acting characters spelt out. Never reads a file.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from catalog_compiler.display import one_line, visible
+from catalog_compiler.records import diagnostic_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_compiler.artifact import CompiledCatalog
+    from catalog_compiler.diff import CatalogDiff, ToolChange
+    from catalog_compiler.model import Diagnostic, Tool
+
+SHOWN_FINDINGS: Final = 40
+MAX_SHOWN_TEXT: Final = 4_000
+"""Longest text printed, in characters."""
+
+
+def summary(compiled: CompiledCatalog) -> dict[str, Any]:
+    """Return what `compile` and `show` tell machines of a catalog."""
+    return {
+        "digest": compiled.digest,
+        "tools": len(compiled),
+        "prompt_tokens": int(compiled.token_counts.sum()),
+        "findings": count_findings(compiled.diagnostics),
+        "trie": {
+            "nodes": compiled.trie.nodes,
+            "edges": compiled.trie.edges,
+            "leaves": compiled.trie.leaves,
+        },
+        "none_text": compiled.placement.none_text,
+        "delimiter": compiled.placement.delimiter,
+        "tokenizer_digest": compiled.tokenizer_digest,
+        "compiler_version": compiled.compiler_version,
+        "index": compiled.extras_key,
+    }
+
+
+def count_findings(diagnostics: Sequence[Diagnostic]) -> dict[str, int]:
+    """Return how many findings there are of each severity."""
+    counts = {"error": 0, "warning": 0, "info": 0}
+    for diagnostic in diagnostics:
+        counts[diagnostic.severity.value] += 1
+    return counts
+
+
+def print_json(value: object) -> None:
+    """Print one JSON value, ASCII, and nothing else."""
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def safe(text: str) -> str:
+    """Spell acting characters out and clip."""
+    return visible(text, MAX_SHOWN_TEXT)
+
+
+def new_console() -> Console:
+    """Return a console that takes no text for markup."""
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def show_findings(
+    console: Console, diagnostics: Sequence[Diagnostic], at_most: int | None = SHOWN_FINDINGS
+) -> None:
+    """Print findings, the worst first, one a paragraph."""
+    order = {"error": 0, "warning": 1, "info": 2}
+    ranked = sorted(diagnostics, key=lambda found: order[found.severity.value])
+    styles = {"error": "bold red", "warning": "yellow", "info": "blue"}
+    for found in ranked[:at_most]:
+        line = Text(f"{found.severity.value}[{found.code}] ", style=styles[found.severity.value])
+        line.append(safe(found.tool and f"{found.tool}: "), style="bold")
+        line.append(safe(f"{found.message} {found.mend}"), style="default")
+        line.append(f"\n  {safe(found.source)}{safe(found.pointer)}", style="dim")
+        console.print(line)
+    if at_most is not None and len(ranked) > at_most:
+        console.print(
+            f"... and {len(ranked) - at_most:,} more; `pointsman catalog lint` or `report` "
+            "shows them all"
+        )
+
+
+def show_catalog(compiled: CompiledCatalog) -> None:
+    """Print every tool on a line, then what is true of all."""
+    console = new_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("tool", overflow="fold")
+    table.add_column("tokens", justify="right")
+    table.add_column("description", overflow="ellipsis", no_wrap=True)
+    for tool, count in zip(compiled.tools, compiled.token_counts.tolist(), strict=True):
+        description = Text(one_line(tool.description or tool.title, 160))
+        table.add_row(Text(safe(tool.name)), f"{count:,}", description)
+    console.print(table, soft_wrap=False)
+    counts = count_findings(compiled.diagnostics)
+    console.print(
+        f"{len(compiled):,} tools, {int(compiled.token_counts.sum()):,} tokens in a prompt, "
+        f"{counts['error']:,} errors, {counts['warning']:,} warnings"
+    )
+    console.print(
+        f'"no tool fits" is spelt {safe(compiled.placement.none_text)!r}; '
+        f"retrieval index {'stored' if compiled.extras_key else 'not stored'}"
+    )
+    console.print(f"digest {compiled.digest}")
+
+
+def show_tool(compiled: CompiledCatalog, index: int, *, as_json: bool) -> None:
+    """Print all of one tool."""
+    tool = compiled.tool(index)
+    record = json.loads(compiled.tool_json(index))
+    findings = [
+        found for found in compiled.diagnostics if tool.name in (found.tool, *found.related)
+    ]
+    if as_json:
+        record["tokens"] = int(compiled.token_counts[index])
+        record["diagnostics"] = [diagnostic_record(found) for found in findings]
+        print_json(record)
+        return
+    console = new_console()
+    console.print(safe(tool.name), style="bold")
+    for label, value in _labelled(tool):
+        console.print(f"  {label}: {safe(value)}")
+    console.print(f"  tokens in a prompt: {int(compiled.token_counts[index]):,}")
+    console.print(safe(tool.description))
+    console.print(json.dumps(tool.input_schema, indent=2))
+    show_findings(console, findings)
+
+
+def _labelled(tool: Tool) -> list[tuple[str, str]]:
+    rows = [
+        ("title", tool.title),
+        ("namespace", tool.namespace),
+        ("name in its source", tool.source_name if tool.source_name != tool.name else ""),
+        ("aliases", ", ".join(tool.aliases)),
+        ("tags", ", ".join(tool.tags)),
+        ("source", f"{tool.source}{tool.pointer}"),
+    ]
+    return [(label, value) for label, value in rows if value]
+
+
+def show_diff(difference: CatalogDiff) -> None:
+    """Print what changed, a tool a paragraph."""
+    console = new_console()
+    if difference.empty:
+        console.print("no difference")
+        return
+    for name in difference.added:
+        console.print(f"added    {safe(name)}", style="green")
+    for name in difference.removed:
+        console.print(f"removed  {safe(name)}", style="red")
+    for change in difference.renamed:
+        why = change.reason if change.reason != "similar" else f"{change.likeness:.0%} alike"
+        names = f"{safe(change.before)} -> {safe(change.after)}"
+        console.print(f"renamed  {names} ({why})", style="cyan")
+        _show_changes(console, change)
+    for change in difference.changed:
+        console.print(f"changed  {safe(change.before)}", style="yellow")
+        _show_changes(console, change)
+    console.print(
+        f"{len(difference.added):,} added, {len(difference.removed):,} removed, "
+        f"{len(difference.renamed):,} renamed, {len(difference.changed):,} changed"
+    )
+
+
+def _show_changes(console: Console, change: ToolChange) -> None:
+    for part in change.changes:
+        where = f"{part.field}{safe(part.pointer)}"
+        values = {"-": part.before, "+": part.after}
+        if part.kind != "changed":
+            values.pop("-" if part.kind == "added" else "+")
+        console.print(f"  {part.kind} {where}")
+        for sign, value in values.items():
+            console.print(f"    {sign} {one_line(json.dumps(value, ensure_ascii=False), 160)}")
