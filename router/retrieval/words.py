@@ -20,16 +20,14 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_IDEOGRAPH}]|[0-9]+|(?:(?![{_IDEOGRAPH}0-9])[^\W_])+")
 _FULL_STOP = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n\s*\n")
-_STOP_WORDS = frozenset(
-    # One text, since a word a line hides the list.
-    (
-        "a about also am an and any are as at be been being but by can could did do does for from "
-        "had has have he hello hey hi i if in into is it its just let lets like looking may me "
-        "might mine must my of on or our over she should some so thank thanks that the their them "
-        "then there these they this those to trying us wanna want was we were which whom whose "
-        "why will with would you your please"
-    ).split()  # noqa: SIM905
+_STOP_TEXT = (
+    "a about also am an and any are as at be been being but by can could did do does for from had "
+    "has have he hello hey hi i if in into is it its just let lets like looking may me might mine "
+    "must my of on or our over she should some so thank thanks that the their them then there "
+    "these they this those to trying us wanna want was we were which whom whose why will with "
+    "would you your please"
 )
+_STOP_WORDS = frozenset(_STOP_TEXT.split())
 """Words that say nothing of a tool. In a catalog's terse descriptions they are rare, so that
 without this list BM25 would take them for telling ones."""
 
