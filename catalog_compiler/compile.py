@@ -43,6 +43,10 @@ what it returns, only for how fast."""
 Progress: TypeAlias = Callable[[str], None]
 """Told the name of each stage as it begins."""
 
+PIECE_CHARS: Final = 1 << 16
+"""A definition longer than this is counted in pieces of this many characters, so that a tokenizer
+never meets a text of megabytes; each border may add one token to the count."""
+
 _BATCH: Final = 256
 
 
@@ -187,12 +191,18 @@ def _count_tokens(
         rows = map(bytes, previous.definition_digests)
         known = dict(zip(rows, previous.token_counts.tolist(), strict=True))
     keys = list(map(bytes, digests))
-    fresh = [i for i, key in enumerate(keys) if key not in known]
+    fresh = list({key: i for i, key in enumerate(keys) if key not in known}.values())
     for start in range(0, len(fresh), _BATCH):
         batch = fresh[start : start + _BATCH]
+        pieces = [(keys[i], piece) for i in batch for piece in _pieces(definitions[i])]
         encodings = tokenizer.encode_batch_fast(
-            [definitions[i] for i in batch], add_special_tokens=False
+            [piece for _key, piece in pieces], add_special_tokens=False
         )
-        for i, encoding in zip(batch, encodings, strict=True):
-            known[keys[i]] = len(encoding.ids)
+        known.update(dict.fromkeys((keys[i] for i in batch), 0))
+        for (key, _piece), encoding in zip(pieces, encodings, strict=True):
+            known[key] += len(encoding.ids)
     return np.array([known[key] for key in keys], dtype=np.int32)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]

@@ -109,8 +109,8 @@ def namespace_shares(catalog: CompiledCatalog) -> list[Share]:
     if tail:
         total = (f"{len(tail)} more", sum(row[1] for row in tail), sum(row[2] for row in tail))
         head.append(total)
-    longest = max((row[2] for row in head), default=0) or 1
-    return [Share(*row, percent=round(100 * row[2] / longest, 1)) for row in head]
+    longest = rows[0][2] or 1
+    return [Share(*row, percent=min(100.0, round(100 * row[2] / longest, 1))) for row in head]
 
 
 def costliest(catalog: CompiledCatalog) -> list[Share]:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 1160.0
 MAX_COLUMNS: Final = 7
-LEAF_HEIGHT: Final = 17.0
+LEAF_HEIGHT: Final = 12.0
 MIN_HEIGHT: Final = 120.0
-MAX_HEIGHT: Final = 2600.0
+MAX_HEIGHT: Final = 6400.0
 MIN_BOX: Final = 1.6
 """Boxes lower than this, in pixels, are drawn together as one grey box."""
 

@@ -62,7 +62,7 @@ def failures() -> Iterator[None]:
         yield
     except StrictError as error:
         raise StrictFailure(error) from error
-    except (CatalogError, DecoderError, AssetError) as error:
+    except (CatalogError, DecoderError, AssetError, OSError) as error:
         raise CatalogFailure(error) from error
 
 
@@ -355,6 +355,8 @@ def _load(
 
 def _earlier(output: Path) -> CompiledCatalog | None:
     """Open what stands at the output, to be reused; refuse to write over what is no catalog."""
+    if not output.parent.is_dir():
+        raise ArtifactError(f"{output.parent} is no folder; make it, or choose another output")
     if not output.exists() or output.is_dir():
         return None
     if not container.is_container(output):

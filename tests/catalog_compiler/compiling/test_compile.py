@@ -195,6 +195,16 @@ def test_unchanged_definitions_are_not_counted_again(chat_tokenizer: Tokenizer) 
         assert counting.texts == names + expected
 
 
+def test_texts_of_megabytes_are_counted_in_bounded_time(chat_tokenizer: Tokenizer) -> None:
+    """Ten megabytes without a blank are counted in pieces, once for equal definitions."""
+    catalog = opened((make_tool("huge", "é" * 5_000_000), TOOLS[0]), chat_tokenizer)
+    assert catalog.tool(0).description == "é" * 5_000_000
+    assert catalog.token_counts[0] > 1_000_000
+    counting = Counting(chat_tokenizer)
+    text = records.definition_text(TOOLS[0])
+    assert catalog.token_counts[1] == len(counting.encode(text).ids)
+
+
 def test_a_moved_tool_is_unchanged(chat_tokenizer: Tokenizer) -> None:
     """A pointer that moved (a tool was inserted before) costs no new count."""
     previous = opened(TOOLS, chat_tokenizer)

@@ -46,7 +46,7 @@ parts = st.sampled_from(
         ".",
     ]
 )
-names = st.one_of(st.lists(parts, min_size=1, max_size=4).map("".join), st.text(min_size=1))
+names = st.one_of(st.lists(parts, min_size=1, max_size=4).map("".join), st.text(min_size=1, max_size=60))
 
 
 def check_sound(
