@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import math
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +46,7 @@ def render_report(catalog: CompiledCatalog, title: str = "Tool catalog") -> str:
         whole=whole,
         saved=max(0, whole - facts.ROUTER_TOOL_TOKENS),
         router_tokens=facts.ROUTER_TOOL_TOKENS,
-        saved_percent=100 * max(0, whole - facts.ROUTER_TOOL_TOKENS) / max(1, whole),
+        saved_percent=math.floor(1000 * max(0, whole - facts.ROUTER_TOOL_TOKENS) / whole) / 10,
         shares=facts.namespace_shares(catalog),
         costliest=facts.costliest(catalog),
         groups=groups,

@@ -90,6 +90,38 @@ def unigram() -> Tokenizer:
     return tokenizer
 
 
+def prepending() -> Tokenizer:
+    """Characters with byte fallback and a blank put before every text, as Llama 2 has."""
+    alphabet = [
+        "<unk>",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        *map(chr, range(33, 127)),
+    ]
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocab={text: index for index, text in enumerate(alphabet)},
+            merges=[],
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(content=" ", left=1),
+        ]
+    )
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in SPECIAL])
+    return tokenizer
+
+
 def characters() -> Tokenizer:
     """One token a character of ASCII, nothing else known."""
     alphabet = ["<unk>", "\n", *map(chr, range(32, 127))]
@@ -122,6 +154,7 @@ EXACT = {
     "merging": merging,
     "unigram": unigram,
     "characters": characters,
+    "prepending": prepending,
 }
 
 

@@ -21,13 +21,23 @@ from catalog_compiler.grammar import (
     chat_placement,
 )
 
-from .conftest import byte_level, characters, merging, normalising, unigram, word_pieces
+from .conftest import (
+    byte_level,
+    characters,
+    merging,
+    normalising,
+    prepending,
+    unigram,
+    word_pieces,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PLAIN = ["kettle_boil", "kettle_boil_twice", "kettle", "lamp_on", "getSeedByName", "a", "ab"]
-EXACT_TOKENIZERS = {make.__name__: make() for make in (byte_level, normalising, unigram)}
+EXACT_TOKENIZERS = {
+    make.__name__: make() for make in (byte_level, normalising, prepending, unigram)
+}
 
 parts = st.sampled_from(
     [
@@ -46,7 +56,9 @@ parts = st.sampled_from(
         ".",
     ]
 )
-names = st.one_of(st.lists(parts, min_size=1, max_size=4).map("".join), st.text(min_size=1, max_size=60))
+names = st.one_of(
+    st.lists(parts, min_size=1, max_size=4).map("".join), st.text(min_size=1, max_size=60)
+)
 
 
 def check_sound(
@@ -144,6 +156,16 @@ def test_added_tokens_are_used_where_there_is_no_other_spelling() -> None:
     tokenizer.add_special_tokens(["<|im_end|>"])
     grammar = build_name_grammar(["lamp7"], tokenizer, Placement(context=""))
     assert grammar.kept == (0,)
+
+
+@pytest.mark.parametrize("name", [" lead", "trail ", "  ", "\n", "a  b", "é", "日本", "<|im_end|>"])
+def test_blanks_and_bytes_with_a_prepended_blank(name: str) -> None:
+    """Names with blanks at their ends or outside the vocabulary keep every character."""
+    tokenizer = prepending()
+    for placement in (Placement(), Placement(context=""), Placement(prefix="Answer: ")):
+        grammar = build_name_grammar([name, "lamp_on"], tokenizer, placement)
+        check_sound(grammar, [name, "lamp_on"], tokenizer, placement)
+        assert grammar.kept == (0, 1)
 
 
 def test_normalised_names_are_respelt_exactly() -> None:
