@@ -40,7 +40,7 @@ def run_engine(make_backend: BackendFactory) -> int:
     service as the reason why nothing is served.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    replies = _claim_stdout()
+    replies = claim_stdout()
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_read_inbox, args=(inbox,), daemon=True, name="inbox").start()
 
@@ -70,7 +70,7 @@ def _config(message: Message) -> EngineConfig:
     return EngineConfig(**{**raw, "catalogs": tuple(raw["catalogs"])})
 
 
-def _claim_stdout() -> IO[bytes]:
+def claim_stdout() -> IO[bytes]:
     """Keep standard output for messages and point everything that prints at standard error."""
     sys.stdout.flush()
     kept = os.dup(1)

@@ -1,0 +1,351 @@
+"""What a client is asked and hands back: frozen values, read from messages.
+
+Owns the values and their reading. Never calls.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from router.rpc import router_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def new_request_id() -> str:
+    """Return an id that no other request has."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class RouteQuery:
+    """One request.
+
+    Attributes:
+        text: what is asked for.
+        catalog: name or digest; "" is the server's default.
+        previous: the turn before, or "".
+        names, namespaces, tags: the allowed subset; a tool must pass every list that is not empty.
+        k: most candidates.
+        request_id: an id of its own by default; the same id again gets the same answer again.
+
+    """
+
+    text: str
+    catalog: str = ""
+    previous: str = ""
+    names: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    k: int = 1
+    request_id: str = field(default_factory=new_request_id)
+
+    def __post_init__(self) -> None:
+        """Refuse what the wire can't carry."""
+        for name in ("names", "namespaces", "tags"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"RouteQuery.{name} is a text; give a tuple of texts")
+        if not 1 <= self.k < 2**32:
+            raise ValueError(f"RouteQuery.k is {self.k}; give at least 1")
+
+    def to_message(self) -> pb.RouteRequest:
+        """Write it for the wire."""
+        allow = None
+        if self.names or self.namespaces or self.tags:
+            allow = pb.AllowRule(names=self.names, namespaces=self.namespaces, tags=self.tags)
+        return pb.RouteRequest(
+            request_id=self.request_id,
+            catalog=self.catalog,
+            text=self.text,
+            previous_turn=self.previous,
+            allow=allow,
+            k=self.k,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A tool that may be meant: `probability` is calibrated, `log_score` in nats is not."""
+
+    name: str
+    probability: float
+    log_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer cost; see `Usage` in the .proto."""
+
+    prompt_tokens: int
+    scored_tokens: int
+    passes: int
+    shortlist_size: int
+    catalog_size: int
+    allowed_size: int
+    offered_tokens: int
+    tokens_saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where the server's time went, in microseconds."""
+
+    total_micros: int
+    queue_micros: int
+    retrieval_micros: int
+    prompt_micros: int
+    model_micros: int
+    finish_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAnswer:
+    """The answer to a request.
+
+    Attributes:
+        request_id: of the request.
+        tool: routed name of the tool, or None where no tool fits.
+        probability: of that outcome, calibrated.
+        candidates: tools, best first.
+        none_probability: calibrated probability that no tool fits.
+        catalog_digest: the catalog used.
+        model_digest: the model used.
+        usage: what it cost.
+        timings: where the time went; the only part that differs from one time to the next.
+
+    """
+
+    request_id: str
+    tool: str | None
+    probability: float
+    candidates: tuple[Candidate, ...]
+    none_probability: float
+    catalog_digest: str
+    model_digest: str
+    usage: Usage
+    timings: Timings
+
+    @classmethod
+    def from_message(cls, message: pb.RouteResponse) -> RouteAnswer:
+        """Read a response."""
+        chosen = message.HasField("tool")
+        return cls(
+            request_id=message.request_id,
+            tool=message.tool.name if chosen else None,
+            probability=message.tool.probability if chosen else message.none_probability,
+            candidates=tuple(
+                Candidate(c.name, c.probability, c.log_score) for c in message.candidates
+            ),
+            none_probability=message.none_probability,
+            catalog_digest=message.catalog_digest,
+            model_digest=message.model_digest,
+            usage=Usage(*(getattr(message.usage, name) for name in Usage.__slots__)),
+            timings=Timings(*(getattr(message.timings, name) for name in Timings.__slots__)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogInfo:
+    """A catalog; see `Catalog` in the .proto."""
+
+    name: str
+    digest: str
+    tool_count: int
+    definition_tokens: int
+    is_default: bool
+    earlier_digests: tuple[str, ...]
+
+    @classmethod
+    def from_message(cls, message: pb.Catalog) -> CatalogInfo:
+        """Read a catalog."""
+        return cls(
+            name=message.name,
+            digest=message.digest,
+            tool_count=message.tool_count,
+            definition_tokens=message.definition_tokens,
+            is_default=message.is_default,
+            earlier_digests=tuple(message.earlier_digests),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSummary:
+    """A tool of a catalog; `description` is shortened."""
+
+    name: str
+    namespace: str
+    description: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPage:
+    """A catalog and a page of its tools; `next_page_token` is "" on the last page."""
+
+    catalog: CatalogInfo
+    tools: tuple[ToolSummary, ...]
+    next_page_token: str
+
+    @classmethod
+    def from_message(cls, message: pb.GetCatalogResponse) -> CatalogPage:
+        """Read a page."""
+        return cls(
+            catalog=CatalogInfo.from_message(message.catalog),
+            tools=tuple(
+                ToolSummary(t.name, t.namespace, t.description, tuple(t.tags))
+                for t in message.tools
+            ),
+            next_page_token=message.next_page_token,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A finding of the compiler; `severity` is "error", "warning" or "info"."""
+
+    severity: str
+    code: str
+    message: str
+    mend: str
+    pointer: str
+    tool: str
+    related: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCatalog:
+    """A compiled catalog, ready to be activated by its digest.
+
+    Attributes:
+        digest: its identity.
+        tool_count: how many tools.
+        definition_tokens: tokens of all definitions in an agent's prompt.
+        diagnostics: findings, worst first; at most 1000.
+        diagnostic_count: how many there are in all.
+
+    """
+
+    digest: str
+    tool_count: int
+    definition_tokens: int
+    diagnostics: tuple[Diagnostic, ...]
+    diagnostic_count: int
+
+    @classmethod
+    def from_message(cls, message: pb.CompileCatalogResponse) -> CompiledCatalog:
+        """Read what a compilation came to."""
+        return cls(
+            digest=message.catalog.digest,
+            tool_count=message.catalog.tool_count,
+            definition_tokens=message.catalog.definition_tokens,
+            diagnostics=tuple(
+                Diagnostic(
+                    severity=pb.Severity.Name(d.severity).removeprefix("SEVERITY_").lower(),
+                    code=d.code,
+                    message=d.message,
+                    mend=d.mend,
+                    pointer=d.pointer,
+                    tool=d.tool,
+                    related=tuple(d.related),
+                )
+                for d in message.diagnostics
+            ),
+            diagnostic_count=message.diagnostic_count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStats:
+    """The server's counters; see `StatsResponse` in the .proto.
+
+    Attributes:
+        offered, answered, refused, cancelled, failed, repeated, open: the ledger.
+        reasons: count by reason name, without its prefix.
+        slots, queue, alive, queued, alive_peak, queued_peak: how full it is and was.
+        latency_samples, p50_micros, p99_micros: over the latest answers.
+        tools: count by tool name, most first; "" counts "no tool fits".
+        serving: whether the engine answers.
+        model_digest: the engine's model.
+        engine_starts: how often it was started.
+        uptime_s: seconds since the start.
+
+    """
+
+    offered: int
+    answered: int
+    refused: int
+    cancelled: int
+    failed: int
+    repeated: int
+    open: int
+    reasons: Mapping[str, int]
+    slots: int
+    queue: int
+    alive: int
+    queued: int
+    alive_peak: int
+    queued_peak: int
+    latency_samples: int
+    p50_micros: int
+    p99_micros: int
+    tools: Mapping[str, int]
+    serving: bool
+    model_digest: str
+    engine_starts: int
+    uptime_s: float
+
+    @classmethod
+    def from_message(cls, message: pb.StatsResponse) -> ServerStats:
+        """Read the counters."""
+        ledger, load, latency = message.ledger, message.load, message.latency
+        return cls(
+            offered=ledger.offered,
+            answered=ledger.answered,
+            refused=ledger.refused,
+            cancelled=ledger.cancelled,
+            failed=ledger.failed,
+            repeated=ledger.repeated,
+            open=ledger.open,
+            reasons={_reason_name(entry.reason): entry.count for entry in ledger.reasons},
+            slots=load.slots,
+            queue=load.queue,
+            alive=load.alive,
+            queued=load.queued,
+            alive_peak=load.alive_peak,
+            queued_peak=load.queued_peak,
+            latency_samples=latency.samples,
+            p50_micros=latency.p50_micros,
+            p99_micros=latency.p99_micros,
+            tools={entry.name: entry.count for entry in message.tools},
+            serving=message.engine.serving,
+            model_digest=message.engine.model_digest,
+            engine_starts=message.engine.starts,
+            uptime_s=message.uptime_seconds,
+        )
+
+
+def _reason_name(number: pb.RefusalReason.ValueType) -> str:
+    """Return a reason's name; a newer server's unknown one by its number."""
+    known = pb.RefusalReason.DESCRIPTOR.values_by_number.get(number)
+    return str(number) if known is None else known.name.removeprefix("REFUSAL_REASON_")
+
+
+FORMATS: Mapping[str, pb.SourceFormat.ValueType] = {
+    "auto": pb.SOURCE_FORMAT_UNSPECIFIED,
+    "mcp": pb.SOURCE_FORMAT_MCP,
+    "openai": pb.SOURCE_FORMAT_OPENAI,
+    "anthropic": pb.SOURCE_FORMAT_ANTHROPIC,
+    "openapi": pb.SOURCE_FORMAT_OPENAPI,
+}
+
+
+def compile_message(
+    content: bytes, source_format: str, *, strict: bool
+) -> pb.CompileCatalogRequest:
+    """Write a request to compile; raises ValueError for an unknown format."""
+    if source_format not in FORMATS:
+        raise ValueError(f"format {source_format!r} is none of {', '.join(FORMATS)}")
+    return pb.CompileCatalogRequest(content=content, format=FORMATS[source_format], strict=strict)

@@ -1,0 +1,1 @@
+"""The service process: admission, ledger, health, servicer, shutdown. It never computes."""

@@ -1,0 +1,143 @@
+"""The requests' ledger: what came in, how each ended, and what was answered.
+
+Owns the counters and the memory of answers by request id. At rest, offered = answered + refused +
+cancelled + failed; the counters change nowhere else. Never runs a request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from router.service.refusals import Outcome, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from router.rpc import router_pb2 as pb
+
+
+LATENCY_SAMPLES = 4096
+TOOLS_COUNTED = 10_000
+"""Most different tool names counted; the answers of further ones are in the totals alone."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """The counters; see `Ledger` in the .proto."""
+
+    offered: int = 0
+    answered: int = 0
+    refused: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    repeated: int = 0
+    reasons: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def open(self) -> int:
+        """Requests that have not ended."""
+        return self.offered - self.answered - self.refused - self.cancelled - self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An answer kept for its request id.
+
+    Attributes:
+        fingerprint: of the request's content.
+        response: the answer.
+        until: when it is forgotten, by the ledger's clock.
+
+    """
+
+    fingerprint: bytes
+    response: pb.RouteResponse
+    until: float
+
+
+class Ledger:
+    """Counts outcomes and remembers answers.
+
+    Args:
+        capacity: most answers remembered.
+        kept_for_s: how long one is remembered.
+        clock: monotonic seconds.
+
+    """
+
+    def __init__(
+        self, capacity: int, kept_for_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.counts = Counts()
+        self.tools: Counter[str] = Counter()
+        self._capacity = capacity
+        self._kept_for_s = kept_for_s
+        self._clock = clock
+        self._recorded: OrderedDict[str, Recorded] = OrderedDict()
+        self._latencies_s: deque[float] = deque(maxlen=LATENCY_SAMPLES)
+
+    def offer(self) -> None:
+        """Count a distinct request that came in."""
+        self.counts.offered += 1
+
+    def repeat(self) -> None:
+        """Count a call that joins a running request or gets a recorded answer."""
+        self.counts.repeated += 1
+
+    def answer(
+        self, request_id: str, fingerprint: bytes, response: pb.RouteResponse, took_s: float
+    ) -> None:
+        """Count an answer, and remember it."""
+        self.counts.answered += 1
+        self._latencies_s.append(took_s)
+        name = response.tool.name if response.HasField("tool") else ""
+        if name in self.tools or len(self.tools) < TOOLS_COUNTED:
+            self.tools[name] += 1
+        now = self._clock()
+        self._forget(now)
+        self._recorded[request_id] = Recorded(fingerprint, response, now + self._kept_for_s)
+        self._recorded.move_to_end(request_id)
+        while len(self._recorded) > self._capacity:
+            self._recorded.popitem(last=False)
+
+    def end_without(self, outcome: Outcome, reason: Reason | None) -> None:
+        """Count a request that ends without an answer; `reason` is None where its caller left.
+
+        Raises:
+            ValueError: the outcome is no end without an answer.
+
+        """
+        match outcome:
+            case Outcome.REFUSED:
+                self.counts.refused += 1
+            case Outcome.CANCELLED:
+                self.counts.cancelled += 1
+            case Outcome.FAILED:
+                self.counts.failed += 1
+            case _:
+                raise ValueError(f"{outcome} is no end without an answer")
+        if reason is not None:
+            self.counts.reasons[reason] += 1
+
+    def recorded(self, request_id: str) -> Recorded | None:
+        """Return the answer remembered for an id."""
+        self._forget(self._clock())
+        return self._recorded.get(request_id)
+
+    def latency_s(self) -> tuple[int, float, float]:
+        """Return the number of latest answers, and the p50 and p99 of their seconds."""
+        ordered = sorted(self._latencies_s)
+        if not ordered:
+            return 0, 0.0, 0.0
+        last = len(ordered) - 1
+        return len(ordered), ordered[round(0.5 * last)], ordered[round(0.99 * last)]
+
+    def _forget(self, now: float) -> None:
+        while self._recorded:
+            oldest = next(iter(self._recorded.values()))
+            if oldest.until > now:
+                return
+            self._recorded.popitem(last=False)
