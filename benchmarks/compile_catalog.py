@@ -1,8 +1,8 @@
 """How long a real catalog takes: read, compile cold, recompile after one change, open.
 
 Run as ``python -m benchmarks.compile_catalog [FILE]``; without FILE it takes toucan_live of the
-development data ($POINTSMAN_SHARED_DATA). Embedding is not part of it. The last line of the output
-is one JSON object; seconds are the best of the rounds.
+development data ($POINTSMAN_SHARED_DATA). The figures with a retrieval index are apart. The last
+line of the output is one JSON object; seconds are the best of the rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catalog_compiler.compile import compile_catalog
 from catalog_compiler.frontend import load_toolset
 from catalog_compiler.grammar import build_name_grammar, chat_placement
 from catalog_compiler.model import ToolSet
-from router.compiling import model_tokenizer
+from router.compiling import model_tokenizer, retrieval_extras
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,12 +62,18 @@ def main() -> None:
     tokenizer_s, loaded = best_of(1, lambda: model_tokenizer(None))
     placement = chat_placement(loaded.tokenizer, loaded.end_of_turn)
 
-    def compile_(tools: ToolSet, previous: CompiledCatalog | None = None) -> bytes:
+    index, index_key = retrieval_extras()
+
+    def compile_(
+        tools: ToolSet, previous: CompiledCatalog | None = None, *, indexed: bool = False
+    ) -> bytes:
         return compile_catalog(
             tools,
             loaded.tokenizer,
             placement,
             tokenizer_digest=loaded.digest,
+            extras=index if indexed else None,
+            extras_key=index_key if indexed else "",
             previous=previous,
         )
 
@@ -79,6 +85,9 @@ def main() -> None:
         open_s, previous = best_of(ROUNDS, lambda: open_artifact(path))
         warm_s, warm = best_of(ROUNDS, lambda: compile_(changed, previous))
     assert warm == compile_(changed), "a recompilation must give the bytes of a cold build"
+    index_cold_s, indexed = best_of(1, lambda: compile_(toolset, indexed=True))
+    before = CompiledCatalog.from_bytes(indexed)
+    index_warm_s, _ = best_of(ROUNDS, lambda: compile_(changed, before, indexed=True))
     names = [f"{tool.name}_{number}" for number in range(20) for tool in toolset.tools]
     names = sorted(set(names))[:MANY_NAMES]
     many_s, grammar = best_of(1, lambda: build_name_grammar(names, loaded.tokenizer, placement))
@@ -93,6 +102,8 @@ def main() -> None:
         "cold_s": round(cold_s, 4),
         "one_tool_changed_s": round(warm_s, 4),
         "open_s": round(open_s, 4),
+        "cold_with_index_s": round(index_cold_s, 4),
+        "one_tool_changed_with_index_s": round(index_warm_s, 4),
         "names": len(grammar.kept),
         "names_trie_s": round(many_s, 4),
         "digest": previous.digest,
