@@ -82,28 +82,26 @@ class ServeOptions:
     compiler_command: Sequence[str] = COMPILER_COMMAND
 
 
-class _CatalogOption(click.ParamType[tuple[str, Path]]):
-    name = "[NAME=]FILE"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Path]:
-        """Split at the name; a file whose own name holds "=" can be written as ./FILE."""
-        if isinstance(value, tuple):
-            return value
-        text = str(value)
-        named = NAMED.fullmatch(text)
-        name, path = (named[1], Path(named[2])) if named else ("", Path(text))
+def _split_names(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, Path], ...]:
+    """Split each at its name; a file whose own name holds "=" can be written as ./FILE."""
+    split = []
+    for value in values:
+        named = NAMED.fullmatch(value)
+        name, path = (named[1], Path(named[2])) if named else ("", Path(value))
         if not path.is_file():
-            self.fail(f"{str(path)!r} is no file", param, ctx)
-        return name, path
+            raise click.BadParameter(f"{str(path)!r} is no file", ctx, param)
+        split.append((name, path))
+    return tuple(split)
 
 
 @click.command("serve")
 @click.option(
     "--catalog",
     "catalogs",
-    type=_CatalogOption(),
+    metavar="[NAME=]FILE",
+    callback=_split_names,
     multiple=True,
     required=True,
     help="A tools file of any format that `catalog compile` reads, or a compiled .catalog; more "
