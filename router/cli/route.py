@@ -1,0 +1,107 @@
+"""`pointsman route`: ask a server which tool a request means.
+
+Owns the command's options and how an answer is shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from router.cli.connect import address_options, tell_error
+from router.client import Client, RequestError, RouteQuery
+
+if TYPE_CHECKING:
+    from router.client import RouteAnswer
+
+
+@click.command("route")
+@click.argument("text")
+@click.option("--catalog", default="", help="Name or digest.  [default: the server's]")
+@click.option("-k", "--k", type=click.IntRange(1, 100), default=5, show_default=True)
+@click.option(
+    "--allow", "names", multiple=True, metavar="NAME", help="Only these tools may answer."
+)
+@click.option("--namespace", "namespaces", multiple=True, help="Only tools of these.")
+@click.option("--tag", "tags", multiple=True, help="Only tools with one of these.")
+@click.option("--previous", default="", help="The turn before.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
+@address_options(timeout_s=30.0)
+def route(
+    text: str,
+    catalog: str,
+    k: int,
+    names: tuple[str, ...],
+    namespaces: tuple[str, ...],
+    tags: tuple[str, ...],
+    previous: str,
+    as_json: bool,  # noqa: FBT001  (click hands flags over so)
+    address: str,
+    timeout_s: float,
+) -> None:
+    """Ask a server which tool TEXT means.
+
+    \b
+    Exit codes: 0 answered, "no tool fits" included; 2 wrong usage; 4 no server answers; 5 refused;
+    6 failed or out of time.
+    """  # noqa: D301  (click's own mark)
+    query = RouteQuery(
+        text,
+        catalog=catalog,
+        previous=previous,
+        names=names,
+        namespaces=namespaces,
+        tags=tags,
+        k=k,
+    )
+    began = time.perf_counter()
+    try:
+        with Client(address) as client:
+            answer = client.route(query, timeout_s=timeout_s)
+    except RequestError as error:
+        tell_error(error, address)
+    took_s = time.perf_counter() - began
+    if as_json:
+        document = {**dataclasses.asdict(answer), "round_trip_micros": round(1e6 * took_s)}
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        return
+    show(Console(), answer, took_s)
+
+
+def show(console: Console, answer: RouteAnswer, took_s: float) -> None:
+    """Print an answer: candidates with their probabilities, time, and tokens."""
+    table = Table(box=None, pad_edge=False)
+    for heading, justify in (("", "right"), ("tool", "left"), ("probability", "right")):
+        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    rows: list[tuple[str | None, float]] = [(c.name, c.probability) for c in answer.candidates]
+    place = sum(probability >= answer.none_probability for _, probability in rows)
+    rows.insert(0 if answer.tool is None else max(place, 1), (None, answer.none_probability))
+    for rank, (name, probability) in enumerate(rows, 1):
+        shown = Text("no tool fits", style="italic") if name is None else Text(name)
+        if rank == 1:
+            shown.stylize("bold")
+        table.add_row(str(rank), shown, f"{100 * probability:.1f}%")
+    console.print(table)
+    usage, timings = answer.usage, answer.timings
+    console.print(
+        f"{1000 * took_s:.1f} ms, of which {timings.total_micros / 1000:.1f} ms in the server "
+        f"(waiting {timings.queue_micros / 1000:.1f}, retrieval "
+        f"{timings.retrieval_micros / 1000:.1f}, model {timings.model_micros / 1000:.1f})",
+        highlight=False,
+    )
+    console.print(
+        f"{usage.prompt_tokens:,} tokens read, {usage.shortlist_size:,} of {usage.allowed_size:,} "
+        f"tools listed; sending them all takes {usage.offered_tokens:,}: "
+        f"{usage.tokens_saved:,} saved",
+        highlight=False,
+    )
+    console.print(
+        f"catalog {answer.catalog_digest[:12]}, model {answer.model_digest[:12]}", style="dim"
+    )
