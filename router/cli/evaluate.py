@@ -15,11 +15,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from catalog_compiler.errors import CatalogError
+from decoder.errors import DecoderError
+from router.assets import AssetError
+from router.catalogs import CatalogMismatchError
 from router.evaluation import evaluate_method, read_queries, report_json
 from router.inprocess import InProcessRouter
 from router.methods import Bm25Method, EncoderMethod, RetrievalMethod, RouterMethod
 from router.parts import load_parts
 from router.pipeline import Pipeline
+from router.prompt import PromptError
 
 if TYPE_CHECKING:
     from router.catalogs import LoadedCatalog
@@ -90,8 +95,11 @@ def evaluate(
     2 wrong usage; 3 measured, but some rows were left out (they are named).
     """
     console = Console(stderr=True)
-    parts = load_parts(model_path)
-    loaded = parts.open_or_compile(catalog)
+    try:
+        parts = load_parts(model_path)
+        loaded = parts.open_or_compile(catalog)
+    except (CatalogError, CatalogMismatchError, PromptError, AssetError, DecoderError) as error:
+        raise click.ClickException(str(error)) from error
     rows, problems = read_queries(queries, [tool.name for tool in loaded.tools])
     if limit is not None:
         rows = [

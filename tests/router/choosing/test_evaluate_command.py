@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import router.cli.evaluate as command
+from catalog_compiler.errors import SourceError
 from decoder.engine import Finished, WalkRequest, WalkResult
 from router.cli.evaluate import evaluate
 from router.inprocess import InProcessRouter
@@ -126,6 +127,18 @@ def test_nothing_to_measure_is_an_error(run: Run):
     result = run(["", "{}"])
     assert result.exit_code == 1
     assert "No usable row" in result.stderr
+
+
+def test_a_catalog_that_cannot_be_read_is_named(run: Run, monkeypatch: pytest.MonkeyPatch):
+    """The compiler's message is shown, and no traceback."""
+
+    def refuse(self: ScriptedParts, path: Path) -> LoadedCatalog:
+        raise SourceError(f"{path.name}: not JSON; mend it")
+
+    monkeypatch.setattr(ScriptedParts, "open_or_compile", refuse)
+    result = run(ROWS)
+    assert result.exit_code == 1
+    assert "catalog.json: not JSON; mend it" in result.stderr
 
 
 def test_a_limit_takes_the_first_good_rows(run: Run, tmp_path: Path):
