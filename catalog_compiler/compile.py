@@ -165,7 +165,7 @@ def _set_aside(tool: Tool, code: str, reason: str, mend: str) -> Diagnostic:
     return Diagnostic(
         severity=Severity.ERROR,
         code=code,
-        message=f"set aside: {reason}.",
+        message=f"set aside: {reason}",
         mend=f"{mend[:1].upper()}{mend[1:]}.",
         source=tool.source,
         pointer=tool.pointer,

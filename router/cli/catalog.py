@@ -163,8 +163,7 @@ def compile_command(
     with failures(), _stages(silent=as_json) as tell:
         started = time.perf_counter()
         previous = _earlier(output)
-        tell("reading tools")
-        toolset = _load(inputs, form, timeout_s, aliases, strict=strict)
+        toolset = _load(inputs, form, timeout_s, aliases, strict=strict, tell=tell)
         tell("loading the tokenizer")
         from router import compiling  # noqa: PLC0415 (brings the decoder)
 
@@ -292,8 +291,7 @@ def lint_command(
     from catalog_compiler.records import diagnostic_record  # noqa: PLC0415
 
     with failures(), _stages(silent=as_json) as tell:
-        tell("reading tools")
-        toolset = _load(inputs, form, timeout_s, aliases, strict=False)
+        toolset = _load(inputs, form, timeout_s, aliases, strict=False, tell=tell)
     found = toolset.diagnostics
     if as_json:
         records = [diagnostic_record(diagnostic) for diagnostic in found]
@@ -344,12 +342,23 @@ def report_command(file: Path, output: Path, title: str) -> None:
 
 
 def _load(
-    inputs: Sequence[str], form: str, timeout_s: float, aliases: Path | None, *, strict: bool
+    inputs: Sequence[str],
+    form: str,
+    timeout_s: float,
+    aliases: Path | None,
+    *,
+    strict: bool,
+    tell: Callable[[str], None] | None = None,
 ) -> ToolSet:
     from catalog_compiler.frontend import load_toolset  # noqa: PLC0415 (brings the MCP SDK)
 
     return load_toolset(
-        list(inputs), format=form, strict=strict, aliases=aliases, live_timeout_s=timeout_s
+        list(inputs),
+        format=form,
+        strict=strict,
+        aliases=aliases,
+        live_timeout_s=timeout_s,
+        progress=tell,
     )
 
 

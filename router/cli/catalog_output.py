@@ -7,6 +7,7 @@ catalog is shown without markup and with its acting characters spelt out. Never 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from catalog_compiler.diff import CatalogDiff, ToolChange
     from catalog_compiler.model import Diagnostic, Tool
 
-SHOWN_FINDINGS: Final = 40
+SHOWN_FINDINGS: Final = 20
+_RANKS: Final = {"error": 0, "warning": 1, "info": 2}
+_STYLES: Final = {"error": "bold red", "warning": "yellow", "info": "blue"}
+
 MAX_SHOWN_TEXT: Final = 4_000
 """Longest text printed, in characters."""
 
@@ -75,21 +79,34 @@ def new_console() -> Console:
 def show_findings(
     console: Console, diagnostics: Sequence[Diagnostic], at_most: int | None = SHOWN_FINDINGS
 ) -> None:
-    """Print findings, the worst first, one a paragraph."""
-    order = {"error": 0, "warning": 1, "info": 2}
-    ranked = sorted(diagnostics, key=lambda found: order[found.severity.value])
-    styles = {"error": "bold red", "warning": "yellow", "info": "blue"}
-    for found in ranked[:at_most]:
-        line = Text(f"{found.severity.value}[{found.code}] ", style=styles[found.severity.value])
-        line.append(safe(found.tool and f"{found.tool}: "), style="bold")
-        line.append(safe(f"{found.message} {found.mend}"), style="default")
-        line.append(f"\n  {safe(found.source)}{safe(found.pointer)}", style="dim")
+    """Print findings, the worst first; of more than `at_most` the errors, and a count by code."""
+    ranked = sorted(diagnostics, key=lambda found: _RANKS[found.severity.value])
+    if at_most is None or len(ranked) <= at_most:
+        for found in ranked:
+            console.print(_finding_text(found))
+        return
+    for found in [found for found in ranked if found.severity.value == "error"][:at_most]:
+        console.print(_finding_text(found))
+    first = {(found.severity.value, found.code): found for found in reversed(ranked)}
+    counts = Counter((found.severity.value, found.code) for found in ranked)
+    for (severity, code), count in sorted(
+        counts.items(), key=lambda item: (_RANKS[item[0][0]], -item[1], item[0])
+    ):
+        example = first[severity, code]
+        line = Text(f"{severity}[{code}] ", style=_STYLES[severity])
+        line.append(f"{count:,} ", style="bold")
+        line.append(f"such as {safe(example.tool or example.source)}", style="dim")
         console.print(line)
-    if at_most is not None and len(ranked) > at_most:
-        console.print(
-            f"... and {len(ranked) - at_most:,} more; `pointsman catalog lint` or `report` "
-            "shows them all"
-        )
+    console.print("`pointsman catalog lint` or `catalog report` shows each of them")
+
+
+def _finding_text(found: Diagnostic) -> Text:
+    line = Text(f"{found.severity.value}[{found.code}] ", style=_STYLES[found.severity.value])
+    line.append(safe(found.tool and f"{found.tool}: "), style="bold")
+    line.append(safe(f"{found.message.rstrip('.')}. {found.mend}"), style="default")
+    place = f"{found.source}#{found.pointer}" if found.pointer else found.source
+    line.append(f"\n  {safe(place)}", style="dim")
+    return line
 
 
 def show_catalog(compiled: CompiledCatalog) -> None:

@@ -222,6 +222,18 @@ def test_lint(tmp_path: Path) -> None:
     assert run("lint", bare, "--strict").exit_code == 1
 
 
+def test_many_findings_are_counted_by_code(tmp_path: Path, tokenizer_file: Path) -> None:
+    """`compile` prints errors and a count of each kind; `lint` prints every finding."""
+    bare = [{"name": f"bare_{number}", "inputSchema": {}} for number in range(40)]
+    source = write_tools(tmp_path / "tools.json", [*bare, {"description": "no name"}])
+    out = tmp_path / "x.catalog"
+    result = run("compile", source, "-o", out, "--tokenizer", tokenizer_file, "--no-index")
+    assert "warning[empty-description] 40 such as bare_" in result.stdout
+    assert "#/tools/40" in result.stdout
+    assert "#/tools/39" not in result.stdout
+    assert "#/tools/39" in run("lint", source).stdout
+
+
 def test_report(compiled: Path, tmp_path: Path) -> None:
     """A page is written; a catalog is never written over."""
     page = tmp_path / "page.html"
