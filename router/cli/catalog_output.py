@@ -11,8 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from catalog_compiler.display import one_line, visible
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from catalog_compiler.model import Diagnostic, Tool
 
 SHOWN_FINDINGS: Final = 20
+MAX_NAME_CELLS: Final = 44
+"""Longer names push their line to the right."""
+
+PLAIN_CELLS: Final = 120
+"""Length of a description where the output is no terminal."""
+
 _RANKS: Final = {"error": 0, "warning": 1, "info": 2}
 _STYLES: Final = {"error": "bold red", "warning": "yellow", "info": "blue"}
 
@@ -112,14 +118,14 @@ def _finding_text(found: Diagnostic) -> Text:
 def show_catalog(compiled: CompiledCatalog) -> None:
     """Print every tool on a line, then what is true of all."""
     console = new_console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("tool", overflow="fold")
-    table.add_column("tokens", justify="right")
-    table.add_column("description", overflow="ellipsis", no_wrap=True)
-    for tool, count in zip(compiled.tools, compiled.token_counts.tolist(), strict=True):
-        description = Text(one_line(tool.description or tool.title, 160))
-        table.add_row(Text(safe(tool.name)), f"{count:,}", description)
-    console.print(table, soft_wrap=False)
+    names = [safe(name) for name in compiled.names]
+    wide = min(MAX_NAME_CELLS, max(map(cell_len, names)))
+    room = max(20, console.width - wide - 12) if console.is_terminal else PLAIN_CELLS
+    console.print(f"{set_cell_size('tool', wide)}   tokens  description", style="bold")
+    for name, tool, count in zip(names, compiled.tools, compiled.token_counts, strict=True):
+        shown = name if cell_len(name) > wide else set_cell_size(name, wide)
+        description = one_line(tool.description or tool.title, room)
+        console.print(f"{shown} {count:>8,}  {description}")
     counts = count_findings(compiled.diagnostics)
     console.print(
         f"{len(compiled):,} tools, {int(compiled.token_counts.sum()):,} tokens in a prompt, "

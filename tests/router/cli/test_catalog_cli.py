@@ -162,7 +162,9 @@ def test_show(compiled: Path) -> None:
     """The catalog, one tool, and both for machines."""
     result = run("show", compiled)
     assert result.exit_code == 0
-    assert "kettle_boil" in result.stdout
+    for tool in TOOLS:
+        (line,) = [row for row in result.stdout.splitlines() if row.startswith(tool["name"])]
+        assert line.endswith(tool["description"])
     record = json.loads(run("show", compiled, "--json").stdout)
     assert [tool["name"] for tool in record["tools"]] == [tool["name"] for tool in TOOLS]
     result = run("show", compiled, "kettle_boil")
