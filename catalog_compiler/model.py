@@ -35,6 +35,7 @@ class Diagnostic:
         pointer: JSON pointer (RFC 6901) into that input; "" is the whole document.
         tool: routed name of the tool concerned, or "" when it concerns a whole source.
         related: routed names of other tools concerned (the twin of a duplicate, say).
+
     """
 
     severity: Severity
@@ -62,6 +63,7 @@ class Tool:
         tags: sorted labels, for per-caller visibility.
         source: the input it was read from.
         pointer: JSON pointer of the tool in that input.
+
     """
 
     name: str
@@ -83,6 +85,7 @@ class ToolSet:
     Attributes:
         tools: sorted by routed name (code point order), names unique.
         diagnostics: sorted by (source, pointer, code); nothing that was set aside is missing here.
+
     """
 
     tools: tuple[Tool, ...]
