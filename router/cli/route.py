@@ -80,14 +80,11 @@ def show(console: Console, answer: RouteAnswer, took_s: float) -> None:
     table = Table(box=None, pad_edge=False)
     for heading, justify in (("", "right"), ("tool", "left"), ("probability", "right")):
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    rows: list[tuple[str | None, float]] = [(c.name, c.probability) for c in answer.candidates]
-    place = sum(probability >= answer.none_probability for _, probability in rows)
-    rows.insert(0 if answer.tool is None else max(place, 1), (None, answer.none_probability))
-    for rank, (name, probability) in enumerate(rows, 1):
+    for rank, name, probability in ranked(answer):
         shown = Text("no tool fits", style="italic") if name is None else Text(name)
-        if rank == 1:
+        if rank == "1":
             shown.stylize("bold")
-        table.add_row(str(rank), shown, f"{100 * probability:.1f}%")
+        table.add_row(rank, shown, f"{100 * probability:.1f}%")
     console.print(table)
     usage, timings = answer.usage, answer.timings
     console.print(
@@ -95,13 +92,31 @@ def show(console: Console, answer: RouteAnswer, took_s: float) -> None:
         f"(waiting {timings.queue_micros / 1000:.1f}, retrieval "
         f"{timings.retrieval_micros / 1000:.1f}, model {timings.model_micros / 1000:.1f})",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(
         f"{usage.prompt_tokens:,} tokens read, {usage.shortlist_size:,} of {usage.allowed_size:,} "
         f"tools listed; sending them all takes {usage.offered_tokens:,}: "
         f"{usage.tokens_saved:,} saved",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(
         f"catalog {answer.catalog_digest[:12]}, model {answer.model_digest[:12]}", style="dim"
     )
+
+
+def ranked(answer: RouteAnswer) -> list[tuple[str, str | None, float]]:
+    """Return (rank, tool or None for "no tool fits", probability), best first.
+
+    Below the listed tools, "no tool fits" has no rank: tools that are not listed may lie between.
+    """
+    names: list[tuple[str | None, float]] = [(c.name, c.probability) for c in answer.candidates]
+    ahead = sum(probability >= answer.none_probability for _, probability in names)
+    place = 0 if answer.tool is None else max(ahead, 1)
+    names.insert(place, (None, answer.none_probability))
+    last = len(names) - 1
+    return [
+        ("" if name is None and rank == last and rank else str(rank + 1), name, probability)
+        for rank, (name, probability) in enumerate(names)
+    ]

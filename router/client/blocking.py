@@ -6,10 +6,17 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from router.client.config import CHANNEL_OPTIONS, DEFAULT_ADDRESS, ClientConfig
-from router.client.errors import RequestError, from_rpc_error, from_status, retry_after_s
+from router.client.errors import (
+    RequestError,
+    UnexpectedStatusError,
+    from_rpc_error,
+    from_status,
+    retry_after_s,
+)
 from router.client.results import (
     CatalogInfo,
     CatalogPage,
@@ -178,4 +185,7 @@ def read_result(result: pb.RouteStreamResponse) -> RouteAnswer | RequestError:
     """Read one result of a stream."""
     if result.HasField("answer"):
         return RouteAnswer.from_message(result.answer)
-    return from_status(result.refusal)
+    try:
+        return from_status(result.refusal)
+    except DecodeError:
+        return UnexpectedStatusError("its status details are garbled", grpc.StatusCode.UNKNOWN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def from_rpc_error(error: grpc.RpcError) -> RequestError:
     if isinstance(raw, bytes):
         try:
             return from_status(status_pb2.Status.FromString(raw))
-        except ValueError:
+        except DecodeError:
             return UnexpectedStatusError(f"its status details are garbled: {message}", code)
     if code is grpc.StatusCode.UNAVAILABLE:
         return ServerUnavailableError(message, code)
@@ -94,7 +95,7 @@ def from_rpc_error(error: grpc.RpcError) -> RequestError:
 
 
 def from_status(status: status_pb2.Status) -> RequestError:
-    """Read a status with our details."""
+    """Read a status with our details; one that is garbled raises DecodeError."""
     code = _BY_NUMBER.get(status.code, grpc.StatusCode.UNKNOWN)
     info = _unpacked(status.details, error_details_pb2.ErrorInfo)
     if info is None or info.domain != DOMAIN:

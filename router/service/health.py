@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from grpc.aio import ServicerContext
 
-_messages: Any = health_pb2
-"""The stubs don't know List yet; the library does."""
-
 SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["RouterService"].full_name
 MAX_WATCHES: Final = 1024
 
@@ -33,7 +30,7 @@ def catalog_service(name: str) -> str:
 
 
 class HealthService(health_pb2_grpc.HealthServicer):
-    """Answers Check, Watch and List from what it was told last."""
+    """Answers Check and Watch from what it was told last."""
 
     def __init__(self) -> None:
         self._serving = False
@@ -69,15 +66,6 @@ class HealthService(health_pb2_grpc.HealthServicer):
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service is served here")
         return health_pb2.HealthCheckResponse(status=status)
-
-    async def List(  # noqa: N802
-        self, request: Any, context: ServicerContext[Any, Any]
-    ) -> Any:
-        """Answer for everything that is known."""
-        del request, context
-        names = ["", SERVICE, *sorted(self._catalogs)]
-        statuses = {n: health_pb2.HealthCheckResponse(status=self.status(n)) for n in names}
-        return _messages.HealthListResponse(statuses=statuses)
 
     async def Watch(  # noqa: N802
         self, request: health_pb2.HealthCheckRequest, context: ServicerContext[Any, Any]

@@ -22,7 +22,7 @@ from router.service.config import ServiceConfig
 from router.service.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 HERE = Path(__file__).resolve().parent
 FAKE_ENGINE = (sys.executable, str(HERE / "fake_engine.py"))
@@ -31,10 +31,17 @@ TOOLS = "ring_bell fly_kite boil_tea"
 PATIENCE = SupervisorConfig(heartbeat_s=0.02, first_pause_s=0.01, longest_pause_s=0.05)
 
 
+async def until_async(condition: Callable[[], Awaitable[bool]], limit_s: float = 20.0) -> None:
+    """Ask again and again for something that must come; fails where it does not."""
+    async with asyncio.timeout(limit_s):
+        while not await condition():  # noqa: ASYNC110  (another process makes it come)
+            await asyncio.sleep(0.002)
+
+
 async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
     """Wait for something that must come; fails where it does not."""
     async with asyncio.timeout(limit_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
 

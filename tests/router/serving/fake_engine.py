@@ -110,7 +110,9 @@ class FakeBackend:
     def answer(self, job: RouteJob) -> Answer:
         names = self.catalogs[job.catalog_digest]
         allowed = [
-            n for n in names if job.allowed is None or not job.allowed.names or n in job.allowed.names
+            n
+            for n in names
+            if job.allowed is None or not job.allowed.names or n in job.allowed.names
         ]
         wanted = [n for n in allowed if n in job.text.split()]
         tools = [Candidate(names.index(n), n, 0.5, -1.0) for n in wanted]

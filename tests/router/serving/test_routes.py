@@ -12,6 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 from router.client import ExpiredError, FailedError, RefusedError, RouteAnswer, RouteQuery
 from router.jobs import MAX_TEXT_CHARS
 from router.rpc import router_pb2 as pb
+from tests.router.serving.conftest import until
 from tests.router.serving.fake_engine import MODEL_DIGEST
 
 if TYPE_CHECKING:
@@ -147,8 +148,7 @@ async def test_leaving_one_of_two_joined_calls_keeps_the_request(service: Servic
     query = RouteQuery("hold gate ring_bell", request_id="shared")
     stays, goes = (asyncio.create_task(service.client.route(query)) for _ in range(2))
     await service.running(1)
-    while service.server.ledger.counts.repeated < 1:
-        await asyncio.sleep(0)
+    await until(lambda: service.server.ledger.counts.repeated == 1)
     goes.cancel()
     with pytest.raises(asyncio.CancelledError):
         await goes
