@@ -119,16 +119,14 @@ def fit_model(sets: list[list[Example]], retrieval: RetrievalWeights) -> ModelWe
             prior = log_softmax(rescored(example, retrieval).score)
             rows.append(
                 ChoiceRow(
-                    features=np.column_stack(
-                        (reading.log_probabilities, np.arange(len(reading.listed)))
-                    ),
+                    features=reading.log_probabilities[:, None],
                     offset=prior[reading.listed],
                     chosen=place,
                     weight=1 / len(usable),
                 )
             )
-    log_probability, place_nats = fit_choices(rows, RIDGE).tolist()
-    return ModelWeights(log_probability=log_probability, place=place_nats)
+    (log_probability,) = fit_choices(rows, RIDGE).tolist()
+    return ModelWeights(log_probability=log_probability)
 
 
 def fit_none(sets: list[list[Example]], retrieval: RetrievalWeights) -> NoneWeights:
@@ -232,7 +230,7 @@ def gather(
     """Gather evidence and readings: up to `rows` labelled rows a set, and half as many foreign."""
     rng = np.random.default_rng(SEED)
     picked = {s.name: _sample(rng, s.queries, rows) for s in sets}
-    neutral = ScoringWeights(STARTING_WEIGHTS, ModelWeights(0, 0), NoneWeights(0, 0, 0, 0, 0))
+    neutral = ScoringWeights(STARTING_WEIGHTS, ModelWeights(0), NoneWeights(0, 0, 0, 0, 0))
     pipeline = Pipeline(parts.embedder, neutral)
     router = InProcessRouter(pipeline, parts.engine)
     gathered: dict[str, list[Example]] = {}
@@ -283,7 +281,7 @@ def _rounded(weights: ScoringWeights) -> dict[str, dict[str, float]]:
     default=Path(__file__).with_name("scoring_weights.json"),
     show_default=True,
 )
-@click.option("--rows", type=click.IntRange(min=20), default=300, show_default=True)
+@click.option("--rows", type=click.IntRange(min=20), default=400, show_default=True)
 @click.option("--model", "model_path", type=click.Path(exists=True, path_type=Path), default=None)
 def main(data: Path, out: Path, rows: int, model_path: Path | None) -> None:
     """Fit the weights, cross-validate catalog by catalog, and write the weights file."""

@@ -8,7 +8,7 @@ The combination, for the allowed tools of one request:
 
 1. *prior*: a softmax over all of them of ``cosine * w1 + bm25 * w2 + verbatim * w3``;
 2. *model*: within the tools the model read, their joint share of the prior is dealt out anew by a
-   softmax of ``log prior + w4 * log p(model) + w5 * place in the list``; the others keep theirs;
+   softmax of ``log prior + w4 * log p(model)``; the others keep theirs;
 3. *none*: a logistic regression on the best cosines, the prior's confidence and the model's own
    log-probability of "no tool fits"; the tools share what it leaves.
 """
@@ -47,12 +47,10 @@ class ModelWeights:
 
     Attributes:
         log_probability: times its log-probability of the name among the listed tools.
-        place: nats for each place further down the list; untrained models favour some places.
 
     """
 
     log_probability: float
-    place: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +201,7 @@ def combine(
     log_scores = prior.copy()
     if reading is not None:
         share = prior[reading.listed]
-        dealt = (
-            share
-            + weights.model.log_probability * reading.log_probabilities
-            + weights.model.place * np.arange(len(share))
-        )
+        dealt = share + weights.model.log_probability * reading.log_probabilities
         log_scores[reading.listed] = log_sum_exp(share) + log_softmax(dealt)
     best, second, confidence, model_none = none_features(evidence, prior, reading)
     log_odds = (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = ScoringWeights(
     RetrievalWeights(cosine=10.0, bm25=0.3, verbatim=6.0),
-    ModelWeights(log_probability=1.0, place=0.0),
+    ModelWeights(log_probability=1.0),
     NoneWeights(bias=2.0, best_cosine=-6.0, second_cosine=0.0, confidence=0.0, model_none=0.5),
 )
 SMALL = PromptConfig(list_tokens=60, line_tokens=60, max_tools=3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = ScoringWeights(
     RetrievalWeights(cosine=10.0, bm25=0.2, verbatim=6.0),
-    ModelWeights(log_probability=0.5, place=0.1),
+    ModelWeights(log_probability=0.5),
     NoneWeights(bias=-1.0, best_cosine=-6.0, second_cosine=-1.0, confidence=-0.3, model_none=0.2),
 )
 scores_lists = st.lists(st.floats(-50, 50), min_size=1, max_size=30)
@@ -131,7 +130,7 @@ def document() -> dict[str, Any]:
         "format": 1,
         "weights": {
             "retrieval": {"cosine": 1.0, "bm25": 1.0, "verbatim": 1.0},
-            "model": {"log_probability": 1.0, "place": 0.0},
+            "model": {"log_probability": 1.0},
             "none": {
                 "bias": 0.0,
                 "best_cosine": 0.0,
@@ -149,7 +148,7 @@ def test_a_weights_file_is_read_back(tmp_path: Path):
     path.write_text(json.dumps(document()))
     weights = load_weights(path)
     assert weights.retrieval == RetrievalWeights(1.0, 1.0, 1.0)
-    assert replace(weights.model, place=0.0) == ModelWeights(1.0, 0.0)
+    assert weights.model == ModelWeights(1.0)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +159,8 @@ def test_a_weights_file_is_read_back(tmp_path: Path):
         lambda d: d["weights"].pop("none"),
         lambda d: d["weights"].update(extra={"x": 1.0}),
         lambda d: d["weights"]["model"].update(unknown=1.0),
-        lambda d: d["weights"]["model"].update(place=float("nan")),
-        lambda d: d["weights"]["model"].update(place="high"),
+        lambda d: d["weights"]["model"].update(log_probability=float("nan")),
+        lambda d: d["weights"]["model"].update(log_probability="high"),
         lambda d: d["weights"].update(model=[1, 2]),
     ],
 )
