@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from router.parts import RoutingParts
 
 SEED = 7
+BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = ("azure_mcp", "toollinkos", "bfcl_union", "metatool")
 
 
@@ -128,7 +129,11 @@ def markdown(results: list[dict[str, Any]]) -> str:
 
 @click.command()
 @click.option(
-    "--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "--data",
+    envvar="POINTSMAN_SHARED_DATA",
+    default=BESIDE_THE_REPOSITORY,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with eval/<set>/; by default $POINTSMAN_SHARED_DATA, else beside the repository.",
 )
 @click.option("--json", "json_out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(

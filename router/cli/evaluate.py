@@ -157,25 +157,31 @@ def _show_problems(console: Console, problems: list[RowProblem]) -> None:
 
 
 def _share(estimate: Estimate | None) -> str:
+    """Write percent and the wider side of the interval; the report file has both sides."""
     if estimate is None:
         return "-"
-    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f}-{100 * estimate.high:.1f})"
+    reach = max(estimate.value - estimate.low, estimate.high - estimate.value)
+    return f"{100 * estimate.value:.1f}±{100 * reach:.1f}"
 
 
 def _show_reports(console: Console, reports: list[MethodReport], rows: int, tools: int) -> None:
-    table = Table(title=f"{rows} queries, {tools} tools; percent (95% interval)")
+    table = Table(
+        title=f"{rows} queries, {tools} tools; percent, 95% interval",
+        box=None,
+        padding=(0, 1, 0, 0),
+    )
     for heading in (
         "method",
         "top-1",
         "top-5",
         "MRR",
-        "top-1 in offered",
-        "abstain AUROC",
+        "offered",
+        "AUROC",
         "ECE",
         "p50 ms",
         "p99 ms",
     ):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
+        table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for report in reports:
         calibration = report.calibration_error
         table.add_row(
