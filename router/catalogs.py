@@ -197,8 +197,7 @@ class LoadedCatalog:
         ):
             if entries:
                 passing = np.zeros(len(self.tools), dtype=bool)
-                for entry in set(entries):
-                    passing[list(table.get(entry, ()))] = True
+                passing[[index for entry in set(entries) for index in table.get(entry, ())]] = True
                 mask &= passing
         if not mask.any():
             raise NothingAllowedError(

@@ -201,8 +201,8 @@ class Pipeline:
     ) -> tuple[npt.NDArray[np.int64], list[ToolLine]]:
         """Choose what the model reads: everything where it fits, else the shortlist."""
         writer = catalog.writer
-        by_score = [catalog.tools[index] for index in evidence.tools[evidence.order].tolist()]
-        lines = writer.fits_whole(by_score)
+        by_score = evidence.tools[evidence.order]
+        lines = writer.fits_whole(catalog.tools[index] for index in by_score)
         if lines is not None:
             return evidence.order, lines
         listed = evidence.shortlist(writer.config.max_tools)

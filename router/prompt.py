@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from router.retrieval.words import clip_at_word, first_sentence, well_formed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from catalog_compiler.model import Tool
 
@@ -147,14 +147,16 @@ class PromptWriter:
         tokens = (head + self.encode_text(sentence))[: budget - 1]
         return ToolLine((*tokens, *self.encode_text("\n")))
 
-    def fits_whole(self, tools: Sequence[Tool]) -> list[ToolLine] | None:
+    def fits_whole(self, tools: Iterable[Tool]) -> list[ToolLine] | None:
         """Write the lines of all tools, or return None where they exceed `list_tokens`."""
-        most = self.config.list_tokens // 4
-        if len(tools) > most:
-            return None
-        lines = [self.line(tool) for tool in tools]
-        total = sum(len(line.tokens) for line in lines)
-        return lines if total <= self.config.list_tokens else None
+        lines = []
+        left = self.config.list_tokens
+        for tool in tools:
+            lines.append(self.line(tool))
+            left -= len(lines[-1].tokens)
+            if left < 0:
+                return None
+        return lines
 
     def prompt(
         self, lines: Sequence[ToolLine], text: str, previous: str = ""

@@ -77,10 +77,11 @@ class Evidence:
         """
         spelt = self.order[self.verbatim[self.order]][:size]
         worded = self.order[self.worded[self.order]][: max(1, size // 2)]
-        chosen = list(dict.fromkeys((*spelt.tolist(), *worded.tolist(), *self.order.tolist())))
-        kept = set(chosen[:size])
-        head = [position for position in self.order.tolist() if position in kept]
-        return np.array(head, dtype=np.int64)
+        best = self.order[:size]
+        chosen = list(dict.fromkeys((*spelt.tolist(), *worded.tolist(), *best.tolist())))[:size]
+        kept = np.array(sorted(chosen), dtype=np.int64)
+        ranked: npt.NDArray[np.int64] = kept[np.argsort(-self.score[kept], kind="stable")]
+        return ranked
 
     def joined(self, other: Evidence, share: float, weights: RetrievalWeights) -> Evidence:
         """Add `share` of the evidence another text gives on the same tools (a previous turn)."""
