@@ -221,7 +221,9 @@ def test_more_tools_than_the_bound_are_counted(tmp_path: Path) -> None:
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=30,
 )  # fmt: skip
 
@@ -241,11 +243,16 @@ def test_sound_json_is_read_as_the_standard_library_reads_it(value: Any, depth: 
     assert strict_json.parse(json.dumps(value), "x", depth)[0] == cut(value, 1)
 
 
+KEYS = [
+    *("tools", "name", "type", "function", "inputSchema", "server", "properties", "required"),
+    *("$ref", "openapi", "paths", "enum", "parameters", "jsonrpc", "result", "description"),
+    *("items", "servers", "mcpServers", "requestBody", "content", "get"),
+]
+
+
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
                     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-                        st.sampled_from(["tools", "name", "type", "function", "inputSchema", "server",
-                                         "properties", "required", "$ref", "openapi", "paths", "enum",
-                                         "parameters", "jsonrpc", "result", "description", "items"]),
+                        st.sampled_from(KEYS),
                         inner, max_size=5), max_leaves=25))  # fmt: skip
 def test_any_document_is_read_or_refused(value: Any) -> None:
     """No document of any shape raises anything but SourceError."""
