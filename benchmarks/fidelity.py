@@ -40,7 +40,7 @@ the keeper of the light walked down with a lamp in one hand and bread in the oth
 """,
     """To prune an apple tree, first take out what is dead or crossing, then open the middle so that
 light can reach every branch. Cut just above a bud that looks outward.""",
-    """{"name": "send_message", "arguments": {"to": "Mara", "text": "The train is 20 minutes late."}}""",
+    """{"name": "send_message", "arguments": {"to": "Mara", "text": "The train is late."}}""",
 ]
 
 
