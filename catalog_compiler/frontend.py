@@ -34,6 +34,7 @@ def load_toolset(
     limits: Limits | None = None,
     aliases: Path | Mapping[str, str] | None = None,
     live_timeout_s: float = 30.0,
+    ask_servers: bool = True,
     progress: Progress | None = None,
 ) -> ToolSet:
     """Read, normalise and check tools.
@@ -45,6 +46,8 @@ def load_toolset(
         limits: bounds on what is read.
         aliases: old name -> routed name, or a JSON file holding such an object.
         live_timeout_s: seconds for each live server.
+        ask_servers: whether sources may name live servers. A configuration starts commands, so
+            one from a stranger must not be followed; it is then a source that can't be read.
         progress: told what is being done.
 
     Returns:
@@ -68,6 +71,7 @@ def load_toolset(
                 form=format,
                 limits=bounds,
                 live_timeout_s=live_timeout_s,
+                ask_servers=ask_servers,
                 progress=progress,
             )
         )

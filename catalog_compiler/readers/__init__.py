@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "RawTool", "Reading", "read_source"]
 
+NOT_ASKED = "it names live servers, which are not asked here; give the tools they list"
 FORMATS = ("auto", "mcp", "openai", "anthropic", "openapi")
 
 
@@ -36,6 +37,7 @@ def read_source(
     form: str,
     limits: Limits,
     live_timeout_s: float,
+    ask_servers: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> Reading:
     """Read one source: a file, an `mcp.json`, or the URL of a live server.
@@ -45,17 +47,20 @@ def read_source(
         form: one of `FORMATS`.
         limits: bounds.
         live_timeout_s: seconds for each live server.
+        ask_servers: whether live servers are asked; else a source that names one is unreadable.
         progress: told what is being done.
 
     """
     if source.startswith(("http://", "https://")):
+        if not ask_servers:
+            return _unreadable(source, NOT_ASKED)
         return _live([ServerConfig(name=source, transport="http", url=source)], limits,
                      live_timeout_s, progress)  # fmt: skip
     try:
         text = _text_of(Path(source), limits)
     except (OSError, ValueError) as error:
         return _unreadable(source, str(error))
-    return _read_text(source, text, form, limits, live_timeout_s, progress)
+    return _read_text(source, text, form, limits, live_timeout_s if ask_servers else None, progress)
 
 
 def _read_text(
@@ -63,7 +68,7 @@ def _read_text(
     text: str,
     form: str,
     limits: Limits,
-    live_timeout_s: float,
+    live_timeout_s: float | None,
     progress: Callable[[str], None] | None,
 ) -> Reading:
     looks_json = text.lstrip()[:1] in ("{", "[")
@@ -79,6 +84,8 @@ def _read_text(
         return _unreadable(source, f"neither JSON nor YAML: {' '.join(str(error).split())[:400]}")
     reading.diagnostics += found
     if is_config(value) and form in ("auto", "mcp"):
+        if live_timeout_s is None:
+            return _unreadable(source, NOT_ASKED)
         servers, problems = parse_config(value, source)
         reading.diagnostics += problems
         reading.absorb(_live(servers, limits, live_timeout_s, progress))

@@ -16,11 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from catalog_compiler.frontend import load_toolset
-
 from catalog_compiler.artifact import SUFFIX, CompiledCatalog, open_artifact, write_artifact
 from catalog_compiler.compile import COMPILER_VERSION, compile_catalog
 from catalog_compiler.errors import ArtifactError, CatalogError
+from catalog_compiler.frontend import load_toolset
 from catalog_compiler.grammar import chat_placement
 from decoder.encoder import load_encoder
 from decoder.errors import DecoderError
@@ -50,6 +49,8 @@ def compile_request(request: CompileRequest, progress: Callable[[str], None]) ->
         OSError: the source can't be read or the store not be written.
 
     """
+    if request.folder:
+        os.chdir(request.folder)
     progress("loading tokenizer and encoder")
     tokenizer = load_tokenizer(Path(request.model) if request.model else assets.smollm2_gguf())
     encoder = load_encoder(assets.minilm_dir())
@@ -58,8 +59,15 @@ def compile_request(request: CompileRequest, progress: Callable[[str], None]) ->
     found = _recorded(store, record)
     if found is not None:
         return found
+    toolset = load_toolset(
+        [request.source],
+        format=request.format,
+        strict=request.strict,
+        ask_servers=request.ask_servers,
+        progress=progress,
+    )
     data = compile_catalog(
-        load_toolset([request.source], format=request.format, strict=request.strict),
+        toolset,
         tokenizer.tokenizer,
         chat_placement(tokenizer.tokenizer, tokenizer.end_of_turn),
         tokenizer_digest=tokenizer.digest,
@@ -70,7 +78,8 @@ def compile_request(request: CompileRequest, progress: Callable[[str], None]) ->
     compiled = CompiledCatalog.from_bytes(data)
     record.parent.mkdir(parents=True, exist_ok=True)
     path = write_artifact(data, store)
-    _write(record, compiled.digest)
+    if all(tool.source == request.source for tool in toolset.tools):
+        _write(record, compiled.digest)  # What live servers list may be another thing tomorrow.
     return _describe(compiled, path, reused=False)
 
 
@@ -79,7 +88,7 @@ def _content_key(request: CompileRequest, tokenizer: LoadedTokenizer, encoder: E
     content = hashlib.sha256(Path(request.source).read_bytes()).hexdigest()
     parts = [
         content,
-        request.shown_as,
+        request.source,
         request.format,
         str(request.strict),
         COMPILER_VERSION,

@@ -26,7 +26,8 @@ AT_ONCE = 1
 WAITING = 3
 UNMEASURED_S = 5.0
 REQUEST_SOURCE = "request"
-"""What findings call definitions that came with a request."""
+"""What findings and tools call definitions that came with a request: the same every time, for the
+name is part of the compiled bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,10 @@ class CompileRequest:
     """What a child is asked.
 
     Attributes:
-        source: file to compile.
-        shown_as: what findings call it.
+        source: file to compile; findings and tools call it so.
+        folder: where `source` lies, or "" for the working folder.
+        ask_servers: whether a configuration's live servers are asked. Never for what a client sent:
+            a configuration starts commands.
         format: as `catalog_compiler.frontend.load_toolset` takes it.
         strict: a tool that would be set aside refuses the whole.
         model: model file or folder whose tokenizer spells the names; "" is the embedded model.
@@ -58,7 +61,8 @@ class CompileRequest:
     """
 
     source: str
-    shown_as: str
+    folder: str
+    ask_servers: bool
     format: str
     strict: bool
     model: str
@@ -99,8 +103,8 @@ class CompileRunner:
 
     def __init__(self, store: Path, model: str, command: Iterable[str] = COMPILER_COMMAND) -> None:
         self.typical_s = UNMEASURED_S
-        self._store = store
-        self._model = model
+        self._store = store.resolve()
+        self._model = str(Path(model).resolve()) if model else ""
         self._command = tuple(command)
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._asked = 0
@@ -126,9 +130,16 @@ class CompileRunner:
 
         """
         with tempfile.TemporaryDirectory(prefix="pointsman-") as folder:
-            source = Path(folder) / "definitions"
-            await asyncio.to_thread(source.write_bytes, content)
-            request = self._request(source, REQUEST_SOURCE, form, strict=strict)
+            await asyncio.to_thread((Path(folder) / REQUEST_SOURCE).write_bytes, content)
+            request = CompileRequest(
+                source=REQUEST_SOURCE,
+                folder=folder,
+                ask_servers=False,
+                format=form,
+                strict=strict,
+                model=self._model,
+                store=str(self._store),
+            )
             async with asyncio.timeout(timeout_s):
                 return await self._run(request, lambda _stage: None)
 
@@ -145,17 +156,16 @@ class CompileRunner:
             CompileError: it is refused.
 
         """
-        return await self._run(self._request(source, str(source), form, strict=False), progress)
-
-    def _request(self, source: Path, shown_as: str, form: str, *, strict: bool) -> CompileRequest:
-        return CompileRequest(
+        request = CompileRequest(
             source=str(source),
-            shown_as=shown_as,
+            folder="",
+            ask_servers=True,
             format=form,
-            strict=strict,
+            strict=False,
             model=self._model,
             store=str(self._store),
         )
+        return await self._run(request, progress)
 
     async def _run(self, request: CompileRequest, progress: Callable[[str], None]) -> Compiled:
         clock = asyncio.get_running_loop().time

@@ -18,7 +18,7 @@ def main() -> int:
     message = wire.read_message(sys.stdin.buffer)
     assert message is not None
     request = CompileRequest(**message["request"])
-    content = Path(request.source).read_bytes()
+    content = Path(request.folder, request.source).read_bytes()
     if content == b"crash":
         return 1
     while content == b"never":
