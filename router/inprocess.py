@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from decoder.engine import Finished, WalkRequest, WalkResult
-
     from router.jobs import RankedTools, RouteJob
     from router.pipeline import Pipeline, PreparedRoute
 

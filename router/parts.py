@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_compiler.frontend import load_toolset
-
 from catalog_compiler.artifact import SUFFIX, CompiledCatalog
 from catalog_compiler.compile import compile_catalog
+from catalog_compiler.frontend import load_toolset
 from catalog_compiler.grammar import chat_placement
 from decoder.encoder import load_encoder
 from decoder.engine import Engine, EngineConfig
