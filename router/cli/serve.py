@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
@@ -46,6 +47,7 @@ Result = TypeVar("Result")
 EXIT_DRAINED: Final = 0
 EXIT_CANNOT_SERVE: Final = 1
 EXIT_GRACE_EXCEEDED: Final = 3
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 EMBEDDED: Final = "embedded"
 FIRST_NAME: Final = "default"
 NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})=(.+)", re.DOTALL)
@@ -315,6 +317,13 @@ def _tell_ready(options: ServeOptions, server: Server, address: str, facts: Engi
         "pid": os.getpid(),
     }
     log.event("ready", **ready)
+    if options.service.host not in LOOPBACK:
+        log.event(
+            "reachable by others",
+            level=logging.WARNING,
+            advice="anyone who reaches this address may route, compile and activate catalogs; "
+            "there is no authentication",
+        )
     if options.ready_file is not None:
         scratch = options.ready_file.with_name(options.ready_file.name + ".part")
         scratch.write_text(json.dumps(ready) + "\n", encoding="utf-8")

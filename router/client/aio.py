@@ -11,7 +11,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from router.client.blocking import COMPILE_TIMEOUT_S, as_query, read_result
 from router.client.config import CHANNEL_OPTIONS, DEFAULT_ADDRESS, ClientConfig
-from router.client.errors import RequestError, from_rpc_error, retry_after_s
+from router.client.errors import (
+    RequestError,
+    UnexpectedStatusError,
+    from_rpc_error,
+    retry_after_s,
+)
 from router.client.results import (
     CatalogInfo,
     CatalogPage,
@@ -79,13 +84,18 @@ class AsyncClient:
         stream = self._stub.RouteStream(requests, timeout=limit_s)
         try:
             async for result in stream:
-                yield open_ids.pop(result.request_id), read_result(result)
+                query = open_ids.pop(result.request_id, None)
+                if query is not None:
+                    yield query, read_result(result)
+            ended: RequestError = UnexpectedStatusError(
+                "the stream ended without its result", grpc.StatusCode.UNKNOWN
+            )
         except grpc.RpcError as error:
             ended = from_rpc_error(error)
-            for query in list(open_ids.values()):
-                yield query, ended
         finally:
             stream.cancel()
+        for query in open_ids.values():
+            yield query, ended
 
     async def list_catalogs(self, *, timeout_s: float | None = None) -> tuple[CatalogInfo, ...]:
         """List the catalogs that are served."""

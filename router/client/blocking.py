@@ -97,13 +97,18 @@ class Client:
         stream = self._stub.RouteStream(requests, timeout=limit_s)
         try:
             for result in stream:
-                yield open_ids.pop(result.request_id), read_result(result)
+                query = open_ids.pop(result.request_id, None)
+                if query is not None:
+                    yield query, read_result(result)
+            ended: RequestError = UnexpectedStatusError(
+                "the stream ended without its result", grpc.StatusCode.UNKNOWN
+            )
         except grpc.RpcError as error:
             ended = from_rpc_error(error)
-            for query in list(open_ids.values()):
-                yield query, ended
         finally:
             stream.cancel()
+        for query in open_ids.values():
+            yield query, ended
 
     def list_catalogs(self, *, timeout_s: float | None = None) -> tuple[CatalogInfo, ...]:
         """List the catalogs that are served."""

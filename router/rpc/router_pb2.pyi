@@ -485,7 +485,9 @@ class RouteStreamRequest(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Time it may take from its arrival; absent means what the stream itself has left."""
+        """Time it may take from its arrival; absent means what the stream itself has left, or the
+        server's limit for a request on a stream without a deadline.
+        """
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ DEFAULT_NAME: Final = "default"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 EARLIER_KEPT: Final = 16
+NAMES_MAX: Final = 64
+"""Most names; each keeps a catalog in the engine's memory."""
 SUFFIX: Final = ".catalog"
 
 
@@ -127,6 +129,11 @@ class CatalogBook:
                 pb.REFUSAL_REASON_INVALID, "a digest is 64 lower-case hexadecimal digits"
             )
         async with self._activating:
+            if name not in self._entries and len(self._entries) >= NAMES_MAX:
+                raise NoAnswerError(
+                    pb.REFUSAL_REASON_INVALID,
+                    f"{NAMES_MAX} names are in use; activate the catalog under one of them",
+                )
             facts = await self._open(digest)
             entry = self._entries.get(name)
             before = entry.digest if entry is not None else ""
@@ -172,10 +179,10 @@ class CatalogBook:
         for digest in idle[: max(len(self._opened) - len(active) - self._kept, 0)]:
             del self._opened[digest]
             self._engine.close_catalog(digest)
-            self._engine.serve_catalogs(self._paths())
 
     def _paths(self) -> list[str]:
-        return [facts.path for facts in self._opened.values()]
+        """Return what the next engine must open: the active ones, so that no other can stop it."""
+        return [self._opened[entry.digest].path for entry in self._entries.values()]
 
     def _describe(self, digest: str, name: str) -> pb.Catalog:
         facts = self._opened[digest]

@@ -17,7 +17,13 @@ from router.engine.errors import EngineDownError, EngineJobError, JobCancelledEr
 from router.rpc import router_pb2 as pb
 from router.service import log
 from router.service.refusals import NoAnswerError, Outcome, Reason
-from router.service.requests import check_request_id, fingerprint, make_job, make_response
+from router.service.requests import (
+    check_request_id,
+    check_size,
+    fingerprint,
+    make_job,
+    make_response,
+)
 
 if TYPE_CHECKING:
     from router.engine.facts import Answer
@@ -116,6 +122,10 @@ class RouteDesk:
 
     def _join(self, request: pb.RouteRequest, deadline: float) -> _Work | pb.RouteResponse:
         """Return the recorded answer, the open request with this id, or a new one."""
+        try:
+            check_size(request)
+        except NoAnswerError as error:
+            return self._begin_refused("", deadline, error)
         mark = fingerprint(request)
         request_id = request.request_id
         if request_id:

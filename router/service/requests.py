@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from router.engine.facts import Answer
 
 MAX_REQUEST_ID_CHARS: Final = 128
+MAX_REQUEST_BYTES: Final = 4 << 20
+"""Longest request as a message. Twice the longest text fits, and a long allow rule; more would keep
+the event loop from everybody else."""
+
+
+def check_size(request: pb.RouteRequest) -> None:
+    """Refuse a request that is too large to be looked at."""
+    size = request.ByteSize()
+    if size > MAX_REQUEST_BYTES:
+        raise NoAnswerError(
+            pb.REFUSAL_REASON_TOO_LONG,
+            f"the request has {size} bytes; at most {MAX_REQUEST_BYTES} are taken",
+        )
 
 
 def check_request_id(request_id: str) -> None:

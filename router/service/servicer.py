@@ -7,6 +7,7 @@ decides about a request: that is the desk's.
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -105,9 +106,9 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         """Route the requests of a stream, each by itself."""
         results: asyncio.Queue[pb.RouteStreamResponse | None] = asyncio.Queue()
         window = asyncio.Semaphore(STREAM_WINDOW)
-        reader = asyncio.create_task(
-            self._read_stream(request_iterator, self._deadline(context), results, window)
-        )
+        remaining = context.time_remaining()
+        limit = math.inf if remaining is None else self._deadline(context)
+        reader = asyncio.create_task(self._read_stream(request_iterator, limit, results, window))
         self._streams.add(results)
         try:
             while (result := await results.get()) is not None:
@@ -125,14 +126,14 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
     async def _read_stream(
         self,
         requests: AsyncIterator[pb.RouteStreamRequest],
-        deadline: float,
+        limit: float,
         results: asyncio.Queue[pb.RouteStreamResponse | None],
         window: asyncio.Semaphore,
     ) -> None:
         """Start each request as it comes; end once all have their result."""
 
         async def answer(item: pb.RouteStreamRequest) -> None:
-            results.put_nowait(await self._stream_result(item, deadline))
+            results.put_nowait(await self._stream_result(item, limit))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -144,14 +145,15 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
             results.put_nowait(None)
 
     async def _stream_result(
-        self, item: pb.RouteStreamRequest, deadline: float
+        self, item: pb.RouteStreamRequest, limit: float
     ) -> pb.RouteStreamResponse:
-        """Route one request of a stream; whatever becomes of it is a result."""
+        """Route one request of a stream by `limit`; whatever becomes of it is a result."""
         request = item.request
         request.request_id = request.request_id or uuid.uuid4().hex
+        left_s = self._config.default_timeout_s if math.isinf(limit) else math.inf
         if item.HasField("timeout"):
-            seconds = item.timeout.seconds + 1e-9 * item.timeout.nanos
-            deadline = min(deadline, asyncio.get_running_loop().time() + seconds)
+            left_s = item.timeout.seconds + 1e-9 * item.timeout.nanos
+        deadline = min(limit, asyncio.get_running_loop().time() + left_s)
         try:
             response = await self._desk.route(request, deadline)
         except NoAnswerError as error:

@@ -98,6 +98,16 @@ async def test_names_are_checked(service: Service, name: str) -> None:
     assert caught.value.reason == "INVALID"
 
 
+async def test_the_number_of_names_is_bounded(service: Service) -> None:
+    """The 65th name is refused; the names there are can still be changed."""
+    for number in range(63):
+        await service.client.activate_catalog(service.digest, name=f"n{number}")
+    with pytest.raises(RefusedError) as caught:
+        await service.client.activate_catalog(service.digest, name="more")
+    assert caught.value.reason == "INVALID"
+    await service.client.activate_catalog(service.digest, name="n0")
+
+
 @pytest.mark.parametrize("digest", ["", "../../etc/passwd", "A" * 64, "a" * 63])
 async def test_digests_are_checked(service: Service, digest: str) -> None:
     """Nothing but a digest reaches the file system."""

@@ -347,6 +347,23 @@ async def test_a_restarted_engine_serves_the_activated_catalog(service: Service)
     assert (await service.client.route("dig_hole")).catalog_digest == new
 
 
+async def test_a_lost_inactive_catalog_does_not_stop_the_next_engine(service: Service) -> None:
+    """Only what is active must be there; the lost one is UNKNOWN_CATALOG, or BAD to activate."""
+    await service.client.activate_catalog(service.catalog_file("dig_hole"))
+    (service.store / f"{service.digest}.catalog").unlink()
+    assert service.engine.pid is not None
+    os.kill(service.engine.pid, signal.SIGKILL)
+    await until(lambda: service.engine.starts == 2)
+    await until(lambda: service.engine.state is EngineState.SERVING)
+    assert (await service.client.route("dig_hole")).tool == "dig_hole"
+    with pytest.raises(RefusedError) as caught:
+        await service.client.route("x", catalog=service.digest)
+    assert caught.value.reason == "UNKNOWN_CATALOG"
+    with pytest.raises(RefusedError) as caught:
+        await service.client.activate_catalog(service.digest)
+    assert caught.value.reason == "BAD_CATALOG"
+
+
 async def test_surplus_catalogs_are_closed_but_not_under_a_request(tmp_path: Path) -> None:
     """With none kept, the old catalog is closed when its last request has ended."""
     config = ServiceConfig(slots=2, queue=3, kept_catalogs=0)

@@ -12,10 +12,13 @@ from google.rpc import error_details_pb2, status_pb2
 from router.client import ExpiredError, FailedError, RefusedError, RouteAnswer, RouteQuery
 from router.jobs import MAX_TEXT_CHARS
 from router.rpc import router_pb2 as pb
-from tests.router.serving.conftest import until
+from router.service.config import ServiceConfig
+from tests.router.serving.conftest import serving, until
 from tests.router.serving.fake_engine import MODEL_DIGEST
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.router.serving.conftest import Service
 
 
@@ -198,6 +201,32 @@ async def test_a_request_on_a_stream_has_its_own_timeout(service: Service) -> No
     results = {r.request_id: r async for r in service.stub.RouteStream(iter([slow, quick]))}
     assert results["quick"].answer.tool.name == "fly_kite"
     assert results["slow"].refusal.code == grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
+
+
+async def test_a_stream_without_a_deadline_outlives_the_servers_limit(tmp_path: Path) -> None:
+    """The limit is each request's own: one sent after it has passed is answered."""
+    async with serving(tmp_path, ServiceConfig(slots=2, queue=3, default_timeout_s=0.3)) as service:
+        stream = service.stub.RouteStream()
+        for text in ("hold never", "fly_kite"):
+            request = pb.RouteRequest(request_id=text, text=text)
+            await stream.write(pb.RouteStreamRequest(request=request))
+            result = await stream.read()
+            assert isinstance(result, pb.RouteStreamResponse)
+            if text == "hold never":
+                assert result.refusal.code == grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
+            else:
+                assert result.answer.tool.name == "fly_kite"
+        await stream.done_writing()
+        assert await stream.read() is grpc.aio.EOF
+
+
+async def test_a_huge_request_is_refused_unread(service: Service) -> None:
+    """It is over the bound of a whole request, whichever field it is in."""
+    rule = pb.AllowRule(names=["n" * 1000] * 5000)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await service.stub.Route(pb.RouteRequest(text="x", allow=rule, request_id="i"))
+    assert "at most 4194304" in str(caught.value.details())
+    assert service.server.ledger.counts.reasons == {pb.REFUSAL_REASON_TOO_LONG: 1}
 
 
 async def test_a_dropped_stream_gives_its_slots_back(service: Service) -> None:
