@@ -62,12 +62,13 @@ def load_toolset(
         raise SourceError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     bounds = limits or Limits()
     reading = Reading()
-    for source in sources:
+    for source, label in zip(sources, source_labels(sources), strict=True):
         if progress:
             progress(f"reading {source}")
         reading.absorb(
             read_source(
                 source,
+                label=label,
                 form=format,
                 limits=bounds,
                 live_timeout_s=live_timeout_s,
@@ -81,6 +82,22 @@ def load_toolset(
     if strict:
         _refuse_errors(toolset)
     return toolset
+
+
+def source_labels(sources: Sequence[str]) -> list[str]:
+    """Return how findings and tools name each source: the shortest end of its path that is its own.
+
+    A catalog is named by its content, so where a file happened to lie must not be part of it.
+    """
+    paths = [(source,) if "://" in source else Path(source).parts for source in sources]
+    labels = []
+    for index, parts in enumerate(paths):
+        others = [p for i, p in enumerate(paths) if i != index and p != parts]
+        length = 1
+        while length < len(parts) and any(p[-length:] == parts[-length:] for p in others):
+            length += 1
+        labels.append("/".join(parts[-length:]))
+    return labels
 
 
 def normalise(

@@ -34,6 +34,7 @@ FORMATS = ("auto", "mcp", "openai", "anthropic", "openapi")
 def read_source(
     source: str,
     *,
+    label: str,
     form: str,
     limits: Limits,
     live_timeout_s: float,
@@ -43,7 +44,8 @@ def read_source(
     """Read one source: a file, an `mcp.json`, or the URL of a live server.
 
     Args:
-        source: path or http(s) URL; findings name it so.
+        source: path or http(s) URL.
+        label: how findings and tools name it.
         form: one of `FORMATS`.
         limits: bounds.
         live_timeout_s: seconds for each live server.
@@ -53,14 +55,14 @@ def read_source(
     """
     if source.startswith(("http://", "https://")):
         if not ask_servers:
-            return _unreadable(source, NOT_ASKED)
+            return _unreadable(label, NOT_ASKED)
         return _live([ServerConfig(name=source, transport="http", url=source)], limits,
                      live_timeout_s, progress)  # fmt: skip
     try:
         text = _text_of(Path(source), limits)
     except (OSError, ValueError) as error:
-        return _unreadable(source, str(error))
-    return _read_text(source, text, form, limits, live_timeout_s if ask_servers else None, progress)
+        return _unreadable(label, str(error))
+    return _read_text(label, text, form, limits, live_timeout_s if ask_servers else None, progress)
 
 
 def _read_text(

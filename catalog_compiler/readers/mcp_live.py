@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import logging
 import os
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
     from catalog_compiler.limits import Limits
     from catalog_compiler.readers.mcp_config import ServerConfig
+
+# What a foreign server says out of turn is in its finding; the SDK would print it, with tracebacks.
+for _name in ("mcp.client.stdio", "mcp.client.streamable_http", "mcp.client.sse"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
 
 PARALLEL_SERVERS = 8
 STDERR_SHOWN = 600

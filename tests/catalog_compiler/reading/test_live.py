@@ -54,7 +54,7 @@ def test_servers_are_asked_side_by_side_and_one_that_fails_costs_itself(tmp_path
     assert [(t.name, t.namespace, t.source) for t in toolset.tools] == [
         ("a", "paged", "paged"), ("b", "paged", "paged"), ("c", "paged", "paged"),
     ]  # fmt: skip
-    found = {d.source if d.source != source else d.pointer: (d.code, d.message)
+    found = {d.source if d.source != "mcp.json" else d.pointer: (d.code, d.message)
              for d in toolset.diagnostics}  # fmt: skip
     assert found["stuck"][0] == "cursor-stuck"
     assert "'again'" in found["stuck"][1]

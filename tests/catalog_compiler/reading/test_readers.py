@@ -283,3 +283,17 @@ def test_names_that_look_alike_are_reported_as_a_group(tmp_path: Path) -> None:
     unusual = {d.tool for d in toolset.diagnostics if d.code == "unusual-name"}
     assert unusual == {"gеtUser", "ｇetUser", "get\u200bUser", "läge", "/a&b c"}
     assert {d.tool for d in toolset.diagnostics if d.code == "hidden-in-name"} == {"get\u200bUser"}
+
+
+def test_where_a_file_lies_is_no_part_of_a_catalog(tmp_path: Path) -> None:
+    """The same files in another folder give the same tools; two of one name are told apart."""
+    results = []
+    for folder in ("here", "there"):
+        for name in ("a", "b"):
+            (tmp_path / folder / name).mkdir(parents=True)
+            entry = {"name": f"{name}_tool", "description": f"Do {name}."}
+            write(tmp_path / folder / name / "tools.json", [entry])
+        base = tmp_path / folder
+        results.append(load_toolset([str(base / "a" / "tools.json"), str(base / "b/tools.json")]))
+    assert results[0] == results[1]
+    assert [t.source for t in results[0].tools] == ["a/tools.json", "b/tools.json"]
