@@ -18,11 +18,12 @@ from router.engine.compiler import CompileRunner
 from router.engine.facts import EngineConfig
 from router.engine.supervisor import Supervisor, SupervisorConfig
 from router.rpc import router_pb2_grpc
+from router.service import log
 from router.service.config import ServiceConfig
 from router.service.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 HERE = Path(__file__).resolve().parent
 FAKE_ENGINE = (sys.executable, str(HERE / "fake_engine.py"))
@@ -101,6 +102,15 @@ async def serving(
         stub = router_pb2_grpc.RouterServiceStub(channel)
         yield Service(server, engine, address, control, store, digest, client, stub)
     await server.abandon()
+
+
+@pytest.fixture(autouse=True)
+def quiet_log() -> Iterator[None]:
+    """Undo what a command under test has set up for the service's log."""
+    logger = log.LOGGER
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture

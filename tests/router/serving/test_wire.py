@@ -113,7 +113,6 @@ def test_log_lines_are_json_whatever_they_hold(capsys: pytest.CaptureFixture[str
     log.set_up("info")
     log.event("one", text='a\n"b"', kind=dataclasses.field)
     log.fault("two", RuntimeError("broken\nthing"))
-    log.LOGGER.handlers.clear()
     lines = capsys.readouterr().err.splitlines()
     first, second = map(json.loads, lines)
     assert (first["event"], first["text"]) == ("one", 'a\n"b"')
