@@ -174,8 +174,9 @@ class RankedTools:
     Attributes:
         request_id: that of the job.
         catalog_digest: that of the job.
-        candidates: best first, at most `k`, "no tool fits" among them where its probability ranks
-            it there; never empty.
+        candidates: best first, at most `k`, never empty. "No tool fits" comes first where its
+            probability is at least one half; else it stands where its probability ranks it
+            among the tools, but after the best of them.
         none_probability: calibrated probability that no tool fits, whether or not it is listed.
         usage: what the answer cost.
         timings: where the time went.

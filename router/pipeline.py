@@ -23,7 +23,14 @@ from router.jobs import (
     UnknownCatalogError,
 )
 from router.retrieval.semantic import Embedder, embed_request
-from router.scoring import ModelReading, Scores, ScoringWeights, combine, load_weights
+from router.scoring import (
+    NONE_THRESHOLD,
+    ModelReading,
+    Scores,
+    ScoringWeights,
+    combine,
+    load_weights,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -236,7 +243,7 @@ def read_walk(prepared: PreparedRoute, walk: Walk) -> ModelReading:
 
 
 def _candidates(prepared: PreparedRoute, scores: Scores) -> tuple[Candidate, ...]:
-    """Rank the best `k`, "no tool fits" among them; at equal probability a tool goes first."""
+    """Rank the best `k`, "no tool fits" among them (first only from `NONE_THRESHOLD` on)."""
     head = scores.order[: prepared.job.k]
     ranked = []
     for position, index in zip(head.tolist(), prepared.evidence.tools[head].tolist(), strict=True):
@@ -249,5 +256,8 @@ def _candidates(prepared: PreparedRoute, scores: Scores) -> tuple[Candidate, ...
             )
         )
     none = Candidate(None, None, scores.none_probability, scores.none_log_odds)
-    place = sum(candidate.probability >= none.probability for candidate in ranked)
+    if none.probability >= NONE_THRESHOLD:
+        place = 0
+    else:
+        place = max(1, sum(c.probability >= none.probability for c in ranked))
     return tuple([*ranked[:place], none, *ranked[place:]][: prepared.job.k])

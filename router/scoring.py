@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 WEIGHTS_FORMAT: Final = 1
 SHIPPED_WEIGHTS: Final = Path(__file__).with_name("scoring_weights.json")
 
+NONE_THRESHOLD: Final = 0.5
+"""From this probability on "no tool fits" is the answer. Below it some tool more likely fits than
+none, and the best one is answered even where its own share is smaller."""
+
 _FIXED_POINT: Final = float(1 << 40)
 """Resolution of a summed probability: whole numbers add in any order without rounding."""
 

@@ -147,6 +147,20 @@ def test_no_tool_fits_can_be_the_answer():
     assert ranked.candidates[0].probability == ranked.none_probability > 0.5
 
 
+def test_the_best_tool_is_answered_while_some_tool_more_likely_fits():
+    """Below one half "no tool fits" never stands first, however thinly the tools share the rest."""
+    twins = tuple(make_tool(f"twin_{i}", "Counts plums in a bowl.") for i in range(6))
+    pipeline = pipeline_for(load(twins))
+    prepared = pipeline.prepare(job("count plums", k=7))
+    leaves = np.flatnonzero(prepared.request.allowed).astype(np.int32)  # type: ignore[arg-type]
+    even = ScriptedWalk(leaves, np.full(len(leaves), -np.log(len(leaves))))
+    ranked = pipeline.finish(prepared, even)
+    best = ranked.candidates[0]
+    assert best.name is not None
+    assert best.probability < ranked.none_probability < 0.5
+    assert ranked.candidates[1].name is None
+
+
 def test_k_bounds_the_list_and_none_takes_a_place_only_where_it_ranks():
     """A likely tool is answered alone when one is asked for."""
     pipeline = pipeline_for(load(CATALOG))
