@@ -150,7 +150,9 @@ def test_no_tool_fits_can_be_the_answer():
 def test_the_best_tool_is_answered_while_some_tool_more_likely_fits():
     """Below one half "no tool fits" never stands first, however thinly the tools share the rest."""
     twins = tuple(make_tool(f"twin_{i}", "Counts plums in a bowl.") for i in range(6))
-    pipeline = pipeline_for(load(twins))
+    shy = dataclasses.replace(WEIGHTS, none=dataclasses.replace(WEIGHTS.none, bias=3.8))
+    pipeline = Pipeline(WordEmbedder(), shy)
+    pipeline.add_catalog(load(twins))
     prepared = pipeline.prepare(job("count plums", k=7))
     leaves = np.flatnonzero(prepared.request.allowed).astype(np.int32)  # type: ignore[arg-type]
     even = ScriptedWalk(leaves, np.full(len(leaves), -np.log(len(leaves))))
