@@ -55,7 +55,7 @@ $(READY): requirements.lock pyproject.toml
 .PHONY: kernels
 kernels: $(READY) ## compile the C kernels for this CPU
 	@echo "==> C kernels"
-	@$(PY) -m decoder.kernels.build
+	@$(PY) -c 'from decoder.kernels.build import build_library; print(build_library())'
 
 .PHONY: assets
 assets: $(READY) ## fetch and verify the weights and the demo data
@@ -98,11 +98,11 @@ lock: ## write requirements.lock anew from pyproject.toml
 		echo "==> a fresh environment of $$($$python --version) with what pyproject.toml asks for"; \
 		$$python -m venv $$folder/venv; \
 		$$folder/venv/bin/python -m pip install --disable-pip-version-check --editable ".[dev]"; \
-		$$folder/venv/bin/python -m pip freeze --exclude-editable > $$folder/frozen; \
+		$$folder/venv/bin/python -m pip freeze --all --exclude-editable > $$folder/frozen; \
 		{ echo "# Written by \`make lock\`: every package of the runtime and the dev extra."; \
 		  echo "# Local builds (+cpu) and the parts of a CUDA build are left out: pip takes the build"; \
 		  echo "# of torch that its configured index offers."; \
-		  sed -e "s/+[A-Za-z0-9.]*\$$//" $$folder/frozen | grep -Ev "^(nvidia|cuda)-|^triton=="; \
+		  sed -e "s/+[A-Za-z0-9.]*\$$//" $$folder/frozen | grep -Ev "^(nvidia|cuda)-|^(triton|pip|wheel)=="; \
 		} > $$folder/lock; \
 		mv $$folder/lock requirements.lock'
 	@grep -c == requirements.lock | sed 's/$$/ packages in requirements.lock/'
