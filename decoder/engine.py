@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from decoder.errors import CapacityError, DecoderError, RequestError
+from decoder.errors import CapacityError, DecoderError, PassError, RequestError
 from decoder.kernels.base import BLOCK_POSITIONS, F32, I32, PathIndex, Quantised
 from decoder.kv import KVPool, blocks_for
 from decoder.transformer import PackedRows
@@ -48,7 +48,8 @@ class EngineConfig:
     Attributes:
         max_slots: requests alive at once.
         kv_bytes: bytes of keys and values in all; never exceeded.
-        max_pass_tokens: most rows in one forward pass.
+        max_pass_tokens: most rows in one forward pass. Forced tokens up to one branch are never
+            split, so a run longer than this has a pass of its own.
         max_chunk_tokens: most rows of one request in a pass while others wait too, so that a long
             prompt does not hold up the short ones behind it.
         tree_tokens: most trie tokens that one request runs in a pass. More means fewer passes and
@@ -146,6 +147,7 @@ class _Plan:
     tail: list[int] = field(default_factory=list)
     tail_offsets: list[int] = field(default_factory=lambda: [0])
     wanted: list[tuple[int, _Alive, Node]] = field(default_factory=list)
+    states: list[_Alive] = field(default_factory=list)
     rows: int = 0
 
 
@@ -170,7 +172,7 @@ class Engine:
             )
         self._kv = KVPool(runner.config, blocks)
         self._alive: dict[int, _Alive] = {}
-        self._failed: list[Finished] = []
+        self._ended: list[Finished] = []  # outcomes that a broken pass kept from being told
         self._next_handle = 1
 
     @property
@@ -191,8 +193,9 @@ class Engine:
             CapacityError: no slot or not enough KV memory is free now.
 
         """
-        prompt = np.ascontiguousarray(request.prompt, dtype=np.int32)
-        self._check_prompt(prompt, request.trie.depth)
+        given = np.asarray(request.prompt)
+        self._check_prompt(given, request.trie)
+        prompt = np.ascontiguousarray(given, dtype=np.int32)
         if request.top_k < 1:
             raise RequestError(f"top_k is {request.top_k}; ask for at least 1")
         if len(self._alive) >= self.config.max_slots:
@@ -225,26 +228,44 @@ class Engine:
     def step(self) -> list[Finished]:
         """Run one forward pass over what is alive; return the requests that ended.
 
-        With nothing alive it returns an empty list at once.
+        With nothing alive it returns an empty list at once. Where the model itself breaks off, its
+        exception goes on to the caller, the requests of that pass give back what they hold, and
+        the next step tells their outcome: a `PassError` each.
         """
         # Where one leaf alone is allowed, no model is needed.
         decided = [state for state in self._alive.values() if state.walk.done]
-        finished = [self._finish(state) for state in decided]
+        finished, self._ended = self._ended, []
+        finished += [self._finish(state) for state in decided]
         plan = self._plan(finished)
         if plan.rows:
-            self._run(plan, finished)
+            try:
+                self._run(plan, finished)
+            except BaseException as error:
+                # Their prompts count as read though they are not: none of them can go on.
+                reason = f"the forward pass broke off ({type(error).__name__}); ask again"
+                alive = [state for state in plan.states if state.handle in self._alive]
+                finished += [self._fail(state, PassError(reason)) for state in alive]
+                self._ended = finished
+                raise
         return finished
 
-    def _check_prompt(self, prompt: I32, depth: int) -> None:
-        config = self._runner.config
+    def _check_prompt(self, prompt: NDArray[np.generic], trie: Trie) -> None:
+        config, depth = self._runner.config, trie.depth
         if prompt.ndim != 1 or not len(prompt):
             raise RequestError("the prompt has no tokens; give at least one")
+        if not np.issubdtype(prompt.dtype, np.integer):
+            raise RequestError(f"the prompt is {prompt.dtype}; token ids are integers")
+        if trie.lowest_token < 0 or trie.highest_token >= config.vocab_size:
+            raise RequestError(
+                f"the trie holds a token outside 0..{config.vocab_size - 1}; was it compiled for "
+                "another tokenizer?"
+            )
         if len(prompt) + depth > config.context_length:
             raise RequestError(
                 f"the prompt has {len(prompt)} tokens and the longest name {depth}; the model "
                 f"takes {config.context_length} in all"
             )
-        if prompt.min() < 0 or prompt.max() >= config.vocab_size:
+        if int(prompt.min()) < 0 or int(prompt.max()) >= config.vocab_size:
             raise RequestError(
                 f"the prompt holds a token outside 0..{config.vocab_size - 1}; was it made by "
                 "another tokenizer?"
@@ -280,11 +301,14 @@ class Engine:
             if chunk and nodes and _new_tokens(nodes) > max(limit - chunk, 0):
                 # The first wanted branch alone does not fit beside the prompt: next pass.
                 nodes = [] if nodes[0].branch.tokens else nodes[:1]
+            if plan.rows and plan.rows + chunk + _new_tokens(nodes) > self.config.max_pass_tokens:
+                nodes = []  # a long run of forced tokens waits for a pass with room
             self._reserve(state, _new_tokens(nodes))
         if not chunk and not nodes:
             return
         table_offset = len(plan.table)
         plan.table.extend(state.blocks)
+        plan.states.append(state)
         state.passes += 1
         if chunk:
             slots = np.arange(state.fed, state.fed + chunk, dtype=np.int32)

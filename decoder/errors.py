@@ -31,5 +31,9 @@ class RowFaultError(DecoderError):
     """The model produced a non-finite value for one request; its neighbours are untouched."""
 
 
+class PassError(DecoderError):
+    """A forward pass broke off; the requests that were in it have no result."""
+
+
 class CapacityError(DecoderError):
     """The engine's declared slots or KV memory are all in use."""

@@ -33,6 +33,8 @@ class Trie:
         leaf_lo: (nodes,) first leaf below each node.
         leaf_hi: (nodes,) one past the last leaf below each node.
         depth: tokens of the longest way to a leaf (worked out here).
+        lowest_token: the smallest token anywhere in it, 0 where it has none (worked out here).
+        highest_token: the largest token anywhere in it, 0 where it has none (worked out here).
 
     """
 
@@ -45,6 +47,8 @@ class Trie:
     leaf_lo: I32
     leaf_hi: I32
     depth: int = field(init=False)
+    lowest_token: int = field(init=False)
+    highest_token: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Refuse arrays that contradict one another.
@@ -71,7 +75,36 @@ class Trie:
         for name, sound in checks.items():
             if not sound:
                 raise RequestError(f"the trie's {name} contradicts its other arrays; recompile it")
+        self._check_order()
         object.__setattr__(self, "depth", self._longest_path())
+        tokens = np.concatenate([self.root_run, self.edge_tokens, self.run_tokens])
+        object.__setattr__(self, "lowest_token", int(tokens.min()) if tokens.size else 0)
+        object.__setattr__(self, "highest_token", int(tokens.max()) if tokens.size else 0)
+
+    def _check_order(self) -> None:
+        """Refuse children that do not share out their parent's leaves in ascending order."""
+        width = np.diff(self.edge_offsets)
+        lo, hi = self.leaf_lo[self.edge_nodes], self.leaf_hi[self.edge_nodes]
+        inner = np.flatnonzero(width)
+        first, last = self.edge_offsets[inner], self.edge_offsets[inner + 1] - 1
+        follows = np.ones(len(self.edge_tokens), np.bool_)
+        follows[first] = False  # an edge that has one of the same node before it
+        later = np.flatnonzero(follows)
+        shared = (
+            ((self.leaf_hi - self.leaf_lo)[width == 0] == 1).all()
+            and (lo[first] == self.leaf_lo[inner]).all()
+            and (hi[last] == self.leaf_hi[inner]).all()
+            and (lo[later] == hi[later - 1]).all()
+        )
+        if not shared:
+            raise RequestError(
+                "the trie's leaf_lo and leaf_hi do not share a node's leaves out among its "
+                "children; recompile it"
+            )
+        if not (self.edge_tokens[later] > self.edge_tokens[later - 1]).all():
+            raise RequestError(
+                "the trie's edge_tokens are not ascending within a node; recompile it"
+            )
 
     def _longest_path(self) -> int:
         """Return the tokens of the longest way from the root to a leaf."""

@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoder.engine import Engine, EngineConfig, Finished, WalkRequest
-from decoder.errors import CapacityError, DecoderError, RequestError, RowFaultError
+from decoder.errors import (
+    CapacityError,
+    DecoderError,
+    PassError,
+    RequestError,
+    RowFaultError,
+)
 from decoder.kernels.base import F32, I32, Quantised
+from decoder.trie import Trie
 from tests.decoder.conftest import small_config
 from tests.decoder.tries import Names, build_trie, exhaustive
 
@@ -277,3 +284,90 @@ def test_an_idle_engine_steps_at_once() -> None:
     runner = PathRunner(small_config())
     assert Engine(runner).step() == []
     assert runner.passes == []
+
+
+def test_tokens_that_the_model_does_not_have_are_refused() -> None:
+    """They would index past the embedding table: in a prompt, a scored edge or a forced run."""
+    engine = Engine(PathRunner(small_config()))
+    pair = build_trie([(1, 0), (2, 0)])
+    for prompt in (np.array([2**32 + 5]), np.array([2**64 - 1], np.uint64)):
+        with pytest.raises(RequestError, match=r"outside 0\.\.96"):
+            engine.submit(WalkRequest(prompt, pair))  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match="token ids are integers"):
+        engine.submit(WalkRequest(np.array([1.5, 2.0]), pair))  # type: ignore[arg-type]
+    for names in ([(97, 0), (98, 0)], [(1, 97, 0), (2, 0)], [(97, 1, 0), (97, 2, 0)], [(-1, 0)]):
+        with pytest.raises(RequestError, match="the trie holds a token outside"):
+            engine.submit(request(names, [1]))
+    assert engine.alive == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"leaf_hi": [5, 1, 3, 4]}, "share a node's leaves"),  # a leaf of two
+        (
+            {"leaf_lo": [0, 1, 2, 3], "leaf_hi": [4, 2, 3, 4]},
+            "share a node's leaves",
+        ),  # a gap before the first
+        ({"leaf_hi": [4, 1, 2, 3]}, "share a node's leaves"),  # a gap after the last
+        ({"edge_tokens": [2, 1, 3]}, "not ascending"),
+        ({"edge_tokens": [1, 1, 3]}, "not ascending"),
+        ({"edge_nodes": [1, 2, 0]}, "edge_nodes"),
+    ],
+)
+def test_a_trie_that_contradicts_itself_is_refused(
+    change: dict[str, list[int]], message: str
+) -> None:
+    """Every array is held against the others when the trie is made, not when a walk is lost."""
+    arrays = {
+        "root_run": [], "edge_offsets": [0, 3, 3, 3, 3], "edge_tokens": [1, 2, 3],
+        "edge_nodes": [1, 2, 3], "run_offsets": [0, 0, 0, 0], "run_tokens": [],
+        "leaf_lo": [0, 0, 1, 2], "leaf_hi": [3, 1, 2, 3],
+    }  # fmt: skip
+    Trie(**{name: np.array(value, np.int32) for name, value in arrays.items()})
+    with pytest.raises(RequestError, match=message):
+        Trie(**{name: np.array(value, np.int32) for name, value in {**arrays, **change}.items()})
+
+
+class BreakingRunner(PathRunner):
+    """Breaks off its first pass, as a model out of memory would."""
+
+    def forward(self, rows: PackedRows, kv: KVPool) -> Quantised:
+        if not self.passes:
+            self.passes.append(0)
+            raise MemoryError
+        return super().forward(rows, kv)
+
+
+def test_a_pass_that_breaks_off_leaves_no_request_half_read() -> None:
+    """The exception is told, each request in the pass ends as failed, and the engine goes on."""
+    engine = Engine(BreakingRunner(small_config()), EngineConfig(max_pass_tokens=8))
+    total = engine.free_blocks
+    names = [(1, 0), (2, 0)]
+    forced = engine.submit(request(names, [5], allowed=np.array([False, True])))
+    inside = engine.submit(request(names, [5] * 8))
+    outside = engine.submit(request(names, [6] * 8))
+    with pytest.raises(MemoryError):
+        engine.step()
+    ended = run_all(engine)
+    assert ended[forced].result is not None
+    assert isinstance(ended[inside].error, PassError)
+    result = ended[outside].result
+    assert result is not None
+    truth = exhaustive(names, np.ones(2, bool), tuple([6] * 8), fake_logits)
+    assert (result.leaves.tolist(), result.logprobs.tolist()) == ([truth[0][1]], [truth[0][0]])
+    assert engine.free_blocks == total
+
+
+@given(st.integers(1, 30), st.integers(1, 12), st.integers(8, 40))
+@settings(deadline=None, max_examples=40)
+def test_a_pass_never_exceeds_its_rows(run: int, count: int, pass_tokens: int) -> None:
+    """Save for one forced run that is longer than a pass, which then has the pass to itself."""
+    runner = PathRunner(small_config())
+    config = EngineConfig(max_pass_tokens=pass_tokens, max_chunk_tokens=pass_tokens)
+    engine = Engine(runner, config)
+    names = [(1, *[3] * run, 1, 0), (1, *[3] * run, 2, 0), (2, 0)]
+    for i in range(count):
+        engine.submit(request(names, [5 + i] * (7 + i), top_k=3))
+    assert len(run_all(engine)) == count
+    assert max(runner.passes) <= max(pass_tokens, run + 1)

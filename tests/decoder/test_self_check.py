@@ -67,7 +67,11 @@ def test_this_machine_is_sound(make_model: MakeModel) -> None:
 
 
 @pytest.mark.parametrize(
-    "operation", ["rmsnorm_quantise", "silu_mul_quantise", "qkv_store", "attention_quantise"]
+    "operation",
+    [
+        *("embed", "quantise", "dequantise", "residual_rmsnorm_quantise", "gathered_head"),
+        *("rmsnorm_quantise", "silu_mul_quantise", "qkv_store", "attention_quantise"),
+    ],
 )
 def test_one_wrong_bit_is_caught_and_named(make_model: MakeModel, operation: str) -> None:
     """One unit in the last place of one scale is enough."""
@@ -84,4 +88,21 @@ def test_saturating_products_are_caught(make_model: MakeModel) -> None:
     faulty.product = faulty.saturating  # type: ignore[attr-defined]
     transformer.kernels = faulty  # type: ignore[assignment]
     with pytest.raises(SelfCheckError, match="int8 product"):
+        self_check(loaded(transformer))
+
+
+def test_a_product_wrong_in_its_last_column_alone_is_caught(make_model: MakeModel) -> None:
+    """The model's shapes are checked whole, not a corner of them."""
+    transformer = make_model()
+    faulty = Faulty("")
+
+    def product(planes: I8, weight: QuantisedWeight) -> I32:
+        out = make_kernels("native", threads=1).product(planes, weight).copy()
+        if out.shape[1] > 64:
+            out[-1, -1] += 1
+        return out
+
+    faulty.product = product  # type: ignore[attr-defined]
+    transformer.kernels = faulty  # type: ignore[assignment]
+    with pytest.raises(SelfCheckError, match="off by up to 1 "):
         self_check(loaded(transformer))
