@@ -102,7 +102,8 @@ lock: ## write requirements.lock anew from pyproject.toml
 		{ echo "# Written by \`make lock\`: every package of the runtime and the dev extra."; \
 		  echo "# Local builds (+cpu) and the parts of a CUDA build are left out: pip takes the build"; \
 		  echo "# of torch that its configured index offers."; \
-		  sed -e "s/+[A-Za-z0-9.]*\$$//" $$folder/frozen | grep -Ev "^(nvidia|cuda)-|^(triton|pip|wheel)=="; \
+		  sed -e "s/+[A-Za-z0-9.]*\$$//" $$folder/frozen | grep -Ev "^(nvidia|cuda)-|^(triton|pip|wheel)==" \
+		  | LC_ALL=C sort -f; \
 		} > $$folder/lock; \
 		mv $$folder/lock requirements.lock'
 	@grep -c == requirements.lock | sed 's/$$/ packages in requirements.lock/'
