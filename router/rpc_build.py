@@ -50,7 +50,12 @@ def generate() -> dict[str, str]:
         outputs = [
             f"--{kind}_out={folder}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")
         ]
-        if protoc.main(["protoc", *include_args(), *outputs, PROTO]) != 0:
+        # Beside the interpreter, which need not be on the path (a virtual environment not entered).
+        plugins = [
+            f"--plugin={name}={Path(sys.executable).with_name(name)}"
+            for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")
+        ]
+        if protoc.main(["protoc", *include_args(), *plugins, *outputs, PROTO]) != 0:
             raise StubBuildError(f"protoc refused {PROTO}; mend what it names above")
         written = sorted(path for path in Path(folder).rglob("router_pb2*") if path.is_file())
         stubs = {path.name: _relocate(path.read_text(encoding="utf-8")) for path in written}
