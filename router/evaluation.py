@@ -206,7 +206,10 @@ def wilson(hits: int, rows: int) -> Estimate | None:
     spread = _Z95 * _Z95 / rows
     centre = (share + spread / 2) / (1 + spread)
     half = _Z95 * math.sqrt(share * (1 - share) / rows + spread / (4 * rows)) / (1 + spread)
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half), rows)
+    # At no hits, or all, a bound is the share itself, which rounding may miss by one step.
+    return Estimate(
+        share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), rows
+    )
 
 
 def bootstrap_mean(values: Sequence[float]) -> Estimate | None:
