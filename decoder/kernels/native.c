@@ -17,7 +17,7 @@
 #define TINY_AMAX_BITS 0x0DA24260u /* 1e-30f: below it a row counts as zero */
 #define INFINITE_BITS 0x7f800000u
 
-int pm_abi_version(void) { return 1; }
+int pm_abi_version(void) { return 2; }
 
 static inline float round_even(float x) { return (x + ROUND_MAGIC) - ROUND_MAGIC; }
 
@@ -531,4 +531,129 @@ void pm_exp(const float *x, int n, float *y) {
 
 void pm_gelu(const float *x, int n, float *y) {
     for (int i = 0; i < n; i++) y[i] = gelu_stated(x[i]);
+}
+
+/* ---- exact int8 products on tile registers (AMX) ----
+ * The result is an integer and exact, so which routine made it never shows; these exist because
+ * weights packed once need no reordering at each call. */
+
+#ifdef __AMX_INT8__
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define XFEATURE_XTILEDATA 18
+#define TILE_ROWS 16
+#define TILE_BYTES 1024 /* 16 rows of 64 bytes */
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} __attribute__((aligned(64)));
+
+/* Tiles 0..3 sum (rows a or b by 16 columns), 4 and 5 hold rows, 6 and 7 hold weights. */
+static void configure(struct tile_config *config, int rows_a, int rows_b) {
+    memset(config, 0, sizeof(*config));
+    config->palette = 1;
+    for (int t = 0; t < 8; t++) {
+        config->bytes[t] = 64;
+        config->rows[t] = TILE_ROWS;
+    }
+    config->rows[0] = config->rows[1] = config->rows[4] = (uint8_t)rows_a;
+    config->rows[2] = config->rows[3] = config->rows[5] = (uint8_t)rows_b;
+}
+
+static inline void tile_block(const int8_t *rows, int k, const int8_t *left, const int8_t *right,
+                              int32_t *acc, int n, int second) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int part = 0; part < k / 64; part++) {
+        _tile_loadd(4, rows + (int64_t)part * TILE_BYTES, 64);
+        _tile_loadd(6, left + (int64_t)part * TILE_BYTES, 64);
+        _tile_loadd(7, right + (int64_t)part * TILE_BYTES, 64);
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        if (second) {
+            _tile_loadd(5, rows + (int64_t)(k / 64 + part) * TILE_BYTES, 64);
+            _tile_dpbssd(2, 5, 6);
+            _tile_dpbssd(3, 5, 7);
+        }
+    }
+    _tile_stored(0, acc, (int64_t)n * 4);
+    _tile_stored(1, acc + 16, (int64_t)n * 4);
+    if (second) {
+        _tile_stored(2, acc + (int64_t)TILE_ROWS * n, (int64_t)n * 4);
+        _tile_stored(3, acc + (int64_t)TILE_ROWS * n + 16, (int64_t)n * 4);
+    }
+}
+
+/* 1 where this process may use tile registers. */
+int pm_has_tiles(void) {
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+/* planes (m, k) int8 times a packed weight (n, k): acc (m, n) int32. k % 64 == 0, n % 32 == 0. */
+void pm_tile_product(const int8_t *planes, const int8_t *packed, int m, int n, int k,
+                     int32_t *acc) {
+    int whole = m - m % (2 * TILE_ROWS), left = m - whole;
+    int64_t panel_bytes = (int64_t)(k / 64) * TILE_BYTES;
+    int bands = (m + TILE_ROWS - 1) / TILE_ROWS;
+    /* Rows in tile order too: a tile is then one run of memory and not sixteen. */
+    int8_t *tiled = aligned_alloc(64, bands * panel_bytes);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int band = 0; band < bands; band++)
+            for (int row = band * TILE_ROWS; row < (band + 1) * TILE_ROWS && row < m; row++)
+                for (int part = 0; part < k / 64; part++)
+                    memcpy(tiled + band * panel_bytes + (int64_t)part * TILE_BYTES +
+                               row % TILE_ROWS * 64,
+                           planes + (int64_t)row * k + part * 64, 64);
+        struct tile_config full, last;
+        configure(&full, TILE_ROWS, TILE_ROWS);
+        configure(&last, left < TILE_ROWS ? (left ? left : 1) : TILE_ROWS,
+                  left > TILE_ROWS ? left - TILE_ROWS : 1);
+#pragma omp for schedule(static)
+        for (int panel = 0; panel < n / 32; panel++) {
+            const int8_t *first = packed + 2 * panel * panel_bytes;
+            int32_t *out = acc + panel * 32;
+            if (whole) {
+                _tile_loadconfig(&full);
+                for (int row = 0; row < whole; row += 2 * TILE_ROWS)
+                    tile_block(tiled + row / TILE_ROWS * panel_bytes, k, first, first + panel_bytes,
+                               out + (int64_t)row * n, n, 1);
+            }
+            if (left) {
+                _tile_loadconfig(&last);
+                tile_block(tiled + whole / TILE_ROWS * panel_bytes, k, first, first + panel_bytes,
+                           out + (int64_t)whole * n, n, left > TILE_ROWS);
+            }
+        }
+        _tile_release();
+    }
+    free(tiled);
+}
+#else
+int pm_has_tiles(void) { return 0; }
+
+void pm_tile_product(const int8_t *planes, const int8_t *packed, int m, int n, int k,
+                     int32_t *acc) {
+    (void)planes, (void)packed, (void)m, (void)n, (void)k, (void)acc;
+    abort(); /* never called: pm_has_tiles said no */
+}
+#endif
+
+/* Weight (n, k) row by row -> panels of 16 columns, each of k/64 tiles; in a tile, row r holds
+ * elements 4r..4r+3 of the 16 columns side by side. */
+void pm_pack_tiles(const int8_t *weight, int n, int k, int8_t *packed) {
+    for (int column = 0; column < n; column++)
+        for (int i = 0; i < k; i++) {
+            int64_t tile = (int64_t)(column / 16) * (k / 64) + i / 64;
+            packed[tile * 1024 + (i % 64) / 4 * 64 + column % 16 * 4 + i % 4] =
+                weight[(int64_t)column * k + i];
+        }
 }

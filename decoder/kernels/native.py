@@ -31,7 +31,9 @@ from decoder.kernels.build import build_library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ABI_VERSION = 1
+ABI_VERSION = 2
+TILE_COLUMNS = 32
+TILE_DEPTH = 64
 
 _SIGNATURES = {
     "pm_embed": "pppiip",
@@ -46,6 +48,8 @@ _SIGNATURES = {
     "pm_layernorm_quantise": "ppfiippp",
     "pm_residual_layernorm_quantise": "ppppppfiippp",
     "pm_gelu_quantise": "ppppiipp",
+    "pm_tile_product": "ppiiip",
+    "pm_pack_tiles": "piip",
     "pm_exp": "pip",
     "pm_gelu": "pip",
 }
@@ -79,14 +83,39 @@ class NativeKernels:
             function.restype = None
             function.argtypes = [_CTYPES[kind] for kind in signature]
             self._call[symbol] = function
+        self._tiles = bool(library.pm_has_tiles())
+        self._packed: dict[int, tuple[I8, I8]] = {}
 
     def product(self, planes: I8, weight: QuantisedWeight) -> I32:
-        """Exact product; see `Kernels`."""
+        """Exact product; see `Kernels`.
+
+        On tile registers where the CPU has them and the shape fits them, else by torch. Both are
+        exact, so which of them ran shows in the time alone.
+        """
+        n, k = weight.values.shape
+        if self._tiles and n % TILE_COLUMNS == 0 and k % TILE_DEPTH == 0:
+            m = len(planes)
+            acc = np.empty((m, n), np.int32)
+            self._call["pm_tile_product"](
+                _i8(planes), _i8(self._pack(weight.values)), m, n, k, _i32(acc)
+            )
+            return acc
         left = torch.from_numpy(planes)
-        result: NDArray[np.int32] = torch._int_mm(  # noqa: SLF001 - the only exact int8 product
+        result: NDArray[np.int32] = torch._int_mm(  # noqa: SLF001 (the only exact int8 product)
             left, torch.from_numpy(weight.values).t()
         ).numpy()
         return result
+
+    def _pack(self, values: I8) -> I8:
+        """Return the weight in tile order, packed at its first use and kept as long as this is."""
+        found = self._packed.get(id(values))
+        if found is None:
+            n, k = values.shape
+            packed = np.empty(n * k, np.int8)
+            self._call["pm_pack_tiles"](_i8(values), n, k, _i8(packed))
+            # The weight itself is kept beside it, so that its id can't come to mean another.
+            found = self._packed[id(values)] = (values, packed)
+        return found[1]
 
     def embed(self, table: QuantisedWeight, ids: I32) -> F32:
         """See `Kernels`."""
