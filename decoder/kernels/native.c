@@ -5,6 +5,7 @@
  * written so that the compiler may use vector registers without reordering any sum.
  * Must be compiled without contraction to fused multiply-add and without any fast-math option.
  */
+#define _GNU_SOURCE /* for syscall, below */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
