@@ -10,3 +10,6 @@ import os
 # on the machine: a pass then takes a hundred times as long. The OpenMP runtime reads this once,
 # when torch loads it, so it is set before any module of this package can import torch.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Not spinning at all costs as much where nothing else runs: waking a thread takes longer than most
+# of the regions it is woken for. A short spin, some tens of microseconds, then sleep.
+os.environ.setdefault("GOMP_SPINCOUNT", "2000")
