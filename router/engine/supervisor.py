@@ -46,6 +46,8 @@ class SupervisorConfig:
 
     Attributes:
         heartbeat_s: pause between two pings.
+        quiet_after_s: an engine that has not answered a ping for so long takes no new request, and
+            serves again with its next answer.
         unresponsive_after_s: an engine that has not answered a ping for so long is ended.
         start_timeout_s: an engine that is not ready after so long is ended.
         first_pause_s: pause before the first restart; doubled for each that fails.
@@ -55,6 +57,7 @@ class SupervisorConfig:
     """
 
     heartbeat_s: float = 1.0
+    quiet_after_s: float = 5.0
     unresponsive_after_s: float = 60.0
     start_timeout_s: float = 900.0
     first_pause_s: float = 0.2
@@ -73,6 +76,7 @@ class EngineState(enum.Enum):
 
     STARTING = "starting"
     SERVING = "serving"
+    SILENT = "silent"
     DOWN = "down"
     STOPPED = "stopped"
 
@@ -189,7 +193,7 @@ class Supervisor:
 
     def close_catalog(self, digest: str) -> None:
         """Let the engine forget a catalog."""
-        if self.state is EngineState.SERVING:
+        if self.state in (EngineState.SERVING, EngineState.SILENT):
             self._write({"op": "close", "digest": digest})
 
     async def tools(self, digest: str, start: int, limit: int) -> list[ToolFacts]:
@@ -228,7 +232,7 @@ class Supervisor:
         pause = self._patience.first_pause_s
         while True:
             reason = await self._live(process)
-            served = self.state is EngineState.SERVING
+            served = self.state in (EngineState.SERVING, EngineState.SILENT)
             if self.state is EngineState.STOPPED:
                 return
             pause = self._patience.first_pause_s if served else pause
@@ -296,7 +300,9 @@ class Supervisor:
         """Ping until the engine is too long silent; then end it and say so."""
         clock = asyncio.get_running_loop().time
         limit = self._patience.unresponsive_after_s
-        while clock() - self._last_pong <= limit:
+        while (silence := clock() - self._last_pong) <= limit:
+            if silence > self._patience.quiet_after_s and self.state is EngineState.SERVING:
+                self._change(EngineState.SILENT, f"no answer to a ping for {silence:.1f} s")
             self._write({"op": "ping", "id": 0})
             await asyncio.sleep(self._patience.heartbeat_s)
         with contextlib.suppress(ProcessLookupError):
@@ -365,6 +371,8 @@ class Supervisor:
     def _dispatch(self, message: Message) -> None:
         if message["op"] == "pong":
             self._last_pong = asyncio.get_running_loop().time()
+            if self.state is EngineState.SILENT:
+                self._change(EngineState.SERVING, "it answers pings again")
             return
         future = self._pending.pop(message["id"], None)
         if future is None or future.done():

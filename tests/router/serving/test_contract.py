@@ -307,6 +307,30 @@ async def test_a_silent_engine_is_ended_and_replaced(tmp_path: Path) -> None:
         assert (await service.client.route("fly_kite")).tool == "fly_kite"
 
 
+async def test_a_stopped_engine_takes_no_request_until_it_goes_on(tmp_path: Path) -> None:
+    """Health and refusals agree while it is silent; what it held is answered when it goes on."""
+    patience = SupervisorConfig(heartbeat_s=0.02, quiet_after_s=0.3)
+    async with serving(tmp_path, ServiceConfig(slots=2, queue=3), patience) as service:
+        held = asyncio.create_task(service.client.route("hold gate ring_bell"))
+        await service.running(1)
+        assert service.engine.pid is not None
+        os.kill(service.engine.pid, signal.SIGSTOP)
+        try:
+            await until(lambda: service.engine.state is EngineState.SILENT)
+            assert not await service.client.is_serving()
+            with pytest.raises(RefusedError) as caught:
+                await service.client.route("fly_kite", timeout_s=0.5)
+            assert caught.value.reason == "ENGINE_DOWN"
+        finally:
+            os.kill(service.engine.pid, signal.SIGCONT)
+        await until(lambda: service.engine.state is EngineState.SERVING)
+        assert await service.client.is_serving()
+        service.let("gate")
+        assert (await held).tool == "ring_bell"
+        assert (await service.client.route("fly_kite")).tool == "fly_kite"
+        assert service.engine.starts == 1
+
+
 async def test_a_catalog_goes_live_atomically_and_back(service: Service) -> None:
     """A request finishes on the catalog it was admitted with; the next goes to the new one."""
     new = service.catalog_file("fly_kite dig_hole")
