@@ -6,12 +6,13 @@ the sources.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_compiler import findings
+from catalog_compiler import findings, pointers
 from catalog_compiler.checks import check_set, check_text, normal_text
 from catalog_compiler.errors import SourceError, StrictError
 from catalog_compiler.limits import Limits
@@ -126,7 +127,17 @@ def normalise(
 
 def _normal_tool(raw: RawTool, limits: Limits) -> tuple[Tool, list[Diagnostic]]:
     pointer = raw.pointer
-    checked = check_schema(raw.schema, raw.source, pointer, raw.name, limits)
+    place = pointers.join(pointer, raw.schema_key) if raw.schema_key else ""
+    checked = check_schema(raw.schema, raw.source, place, raw.name, limits)
+    found = checked.diagnostics
+    if not raw.schema_key:
+        # The schema was put together: its own pointers lead nowhere in the document.
+        found = [
+            dataclasses.replace(
+                d, pointer=pointer, message=f"{d.message} (at {d.pointer or '/'} of the arguments)"
+            )
+            for d in found
+        ]
     tool = Tool(
         name=raw.name,
         source_name=raw.name,
@@ -139,7 +150,7 @@ def _normal_tool(raw: RawTool, limits: Limits) -> tuple[Tool, list[Diagnostic]]:
         source=raw.source,
         pointer=pointer,
     )
-    return tool, checked.diagnostics
+    return tool, found
 
 
 def _about(diagnostic: Diagnostic, tool: str) -> Diagnostic:

@@ -19,6 +19,7 @@ class RawTool:
         description: as given, "" where there is none.
         schema: the input schema as given, None where there is none.
         source, pointer: where it was read.
+        schema_key: the entry's key that holds the schema; "" where it was put together from parts.
 
     """
 
@@ -31,6 +32,7 @@ class RawTool:
     title: str = ""
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    schema_key: str = ""
 
 
 @dataclass(slots=True)

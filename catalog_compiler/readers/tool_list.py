@@ -91,6 +91,7 @@ def _read_entry(
             findings.BAD_NAME.at(source, pointers.join(pointer, "name"), problem)
         )
         return
+    schema_key = next((k for k in _SCHEMA_KEYS[form] if entry.get(k) is not None), "")
     own = outer.get("server", outer.get("namespace", ""))
     annotations = entry.get("annotations")
     title = entry.get("title") or (
@@ -101,7 +102,8 @@ def _read_entry(
             name=name,
             namespace=own if isinstance(own, str) and own else namespace,
             description=_text(reading, entry, "description", source, pointer, name),
-            schema=next((entry[k] for k in _SCHEMA_KEYS[form] if entry.get(k) is not None), None),
+            schema=entry[schema_key] if schema_key else None,
+            schema_key=schema_key,
             source=source,
             pointer=pointer,
             title=title if isinstance(title, str) else "",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog_compiler import findings
+from catalog_compiler import findings, pointers
 from catalog_compiler.__main__ import page
 from catalog_compiler.errors import SourceError
 from catalog_compiler.frontend import load_toolset
@@ -19,6 +19,7 @@ from catalog_compiler.model import Severity, ToolSet
 from catalog_compiler.readers import strict_json
 from tests.catalog_compiler.reading.test_readers import codes, write
 
+BROKEN = {"type": "object", "properties": {"a": {"type": "sting"}}}
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -150,7 +151,7 @@ def test_schema_faults_are_named_and_the_tool_is_kept(tmp_path: Path) -> None:
     }
     toolset = one(tmp_path, json.dumps([{"name": "t", "description": "T.", "inputSchema": schema}]))
     (tool,) = toolset.tools
-    found = {(d.code, d.pointer.removeprefix("/0")) for d in toolset.diagnostics}
+    found = {(d.code, d.pointer.removeprefix("/0/inputSchema")) for d in toolset.diagnostics}
     assert found == {
         ("schema-invalid", "/properties/a/type"),
         ("schema-invalid", "/properties/b/enum"),
@@ -164,6 +165,40 @@ def test_schema_faults_are_named_and_the_tool_is_kept(tmp_path: Path) -> None:
     }
     assert tool.input_schema["properties"]["h"]["type"] == "object"
     assert tool.input_schema["properties"]["h"]["properties"]["deep"]["type"] == "number"
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ({"name": "t", "inputSchema": BROKEN}, "/tools/0/inputSchema"),
+        ({"name": "t", "input_schema": BROKEN}, "/tools/0/input_schema"),
+        ({"name": "t", "parameters": BROKEN}, "/tools/0/parameters"),
+        (
+            {"type": "function", "function": {"name": "t", "parameters": BROKEN}},
+            "/tools/0/function/parameters",
+        ),
+    ],
+)
+def test_a_finding_points_at_what_is_wrong(
+    tmp_path: Path, entry: dict[str, Any], place: str
+) -> None:
+    """Following the pointer in the document leads to the faulty value, whatever the format."""
+    document = {"tools": [entry]}
+    toolset = one(tmp_path, json.dumps(document))
+    (found,) = [d for d in toolset.diagnostics if d.code == "schema-invalid"]
+    assert found.pointer == f"{place}/properties/a/type"
+    assert pointers.follow(document, pointers.split(found.pointer)) == "sting"
+
+
+def test_a_finding_in_a_merged_schema_points_at_its_operation(tmp_path: Path) -> None:
+    """An OpenAPI operation's arguments stand nowhere as they are."""
+    wrong = {"name": "a", "in": "query", "schema": {"type": "sting"}}
+    paths = {"/x": {"get": {"operationId": "t", "parameters": [wrong]}}}
+    document = {"openapi": "3.1.0", "info": {"title": "X"}, "paths": paths}
+    toolset = one(tmp_path, json.dumps(document))
+    (found,) = [d for d in toolset.diagnostics if d.code == "schema-invalid"]
+    assert found.pointer == "/paths/~1x/get"
+    assert "/properties/a/type of the arguments" in found.message
 
 
 @pytest.mark.parametrize("schema", ["text", 5, ["list"], {"type": "string"}])
