@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from catalog_compiler import findings
-from catalog_compiler.likeness import closest_pairs
+from catalog_compiler.likeness import near_pairs
 from catalog_compiler.names import RELATED_SHOWN
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def check_set(tools: Sequence[Tool]) -> list[Diagnostic]:
         if text:
             by_text[text].append(tool)
     for group in by_text.values():
+        shown = [t.name for t in group[: RELATED_SHOWN + 1]]
         for tool in group if len(group) > 1 else ():
-            others = tuple(t.name for t in group if t is not tool)[:RELATED_SHOWN]
+            others = tuple(n for n in shown if n != tool.name)[:RELATED_SHOWN]
             found.append(
                 findings.DUPLICATE_DESCRIPTION.at(
                     tool.source,
@@ -100,9 +101,7 @@ def check_set(tools: Sequence[Tool]) -> list[Diagnostic]:
                 )
             )
     twins: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
-    for alike, left, right in closest_pairs(tools, at_most=len(tools) * 4):
-        if alike < INDISTINGUISHABLE_LIKENESS:
-            break
+    for alike, left, right in near_pairs(tools, INDISTINGUISHABLE_LIKENESS):
         twins[left].append((alike, right))
         twins[right].append((alike, left))
     for index, others_of in sorted(twins.items()):

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from catalog_compiler import findings, pointers
 from catalog_compiler.checks import check_set, check_text, normal_text
@@ -90,7 +91,7 @@ def source_labels(sources: Sequence[str]) -> list[str]:
 
     A catalog is named by its content, so where a file happened to lie must not be part of it.
     """
-    paths = [(source,) if "://" in source else Path(source).parts for source in sources]
+    paths = [(public_url(s),) if "://" in s else Path(s).parts for s in sources]
     labels = []
     for index, parts in enumerate(paths):
         others = [p for i, p in enumerate(paths) if i != index and p != parts]
@@ -99,6 +100,12 @@ def source_labels(sources: Sequence[str]) -> list[str]:
             length += 1
         labels.append("/".join(parts[-length:]))
     return labels
+
+
+def public_url(url: str) -> str:
+    """Return a URL without what may be secret in it: user, password, query and fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def normalise(
@@ -111,7 +118,7 @@ def normalise(
     for raw in reading.tools:
         tool, own = _normal_tool(raw, limits)
         tools.append(tool)
-        by_place[raw.source, raw.pointer] = own
+        by_place.setdefault((raw.source, raw.pointer), []).extend(own)
     settled, collisions = settle_names(tools)
     for tool in settled:  # now that the routed name is known, findings can carry it
         own = by_place[tool.source, tool.pointer]

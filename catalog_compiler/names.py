@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from catalog_compiler import findings
+from catalog_compiler import findings, pointers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from catalog_compiler.model import Diagnostic, Tool
 
 RELATED_SHOWN = 10
+SPACE_CHARS = 80
+"""Characters of a server's name that go into a routed name."""
+
 _USUAL = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _NOT_PLAIN = re.compile(r"[^\w.-]+")
 _LOOK_ALIKES = str.maketrans(
@@ -73,30 +76,46 @@ def _tell_apart(
 ) -> list[Tool]:
     spaced: defaultdict[str, list[Tool]] = defaultdict(list)
     for tool in group:
-        space = _NOT_PLAIN.sub("-", _space_of(tool)).strip("-")
+        space = _NOT_PLAIN.sub("-", _space_of(tool)).strip("-")[:SPACE_CHARS]
         spaced[f"{space}.{name}" if space else name].append(tool)
-    settled: list[Tool] = []
+    settled: list[tuple[Tool, findings.Finding]] = []
     for candidate, members in sorted(spaced.items()):
-        for tool in members:
-            routed = candidate
+        for tool in sorted(members, key=_identity):
+            routed, kind = candidate, findings.RENAMED
             if len(members) > 1 or candidate in taken:
-                routed = f"{candidate}~{content_digest(tool)[:8]}"
+                routed, kind = _with_digest(candidate, tool, taken), findings.CONFLICTING_TOOL
             taken.add(routed)
-            settled.append(dataclasses.replace(tool, name=routed))
-    names = tuple(t.name for t in settled)
-    for tool in settled:
-        kind = findings.CONFLICTING_TOOL if "~" in tool.name[-9:] else findings.RENAMED
-        others = tuple(n for n in names if n != tool.name)[:RELATED_SHOWN]
+            settled.append((dataclasses.replace(tool, name=routed), kind))
+    shown = [tool.name for tool, _ in settled[: RELATED_SHOWN + 1]]
+    for tool, kind in settled:
         found.append(
             kind.at(
                 tool.source,
                 tool.pointer,
-                f"{len(group)} tools are called {name!r}; this one is routed as {tool.name!r}",
+                f"{len(group)} tools are called {name[:200]!r}; this one is routed as "
+                f"{tool.name[:300]!r}",
                 tool=tool.name,
-                related=others,
+                related=tuple(n for n in shown if n != tool.name)[:RELATED_SHOWN],
             )
         )
-    return settled
+    return [tool for tool, _ in settled]
+
+
+def _with_digest(candidate: str, tool: Tool, taken: set[str]) -> str:
+    """Return a name that nobody has: as few digits of the tool's own digest as that takes."""
+    digits = _identity(tool)
+    for length in range(8, len(digits) + 1, 8):
+        if (routed := f"{candidate}~{digits[:length]}") not in taken:
+            return routed
+    number = 2
+    while (routed := f"{candidate}~{digits}~{number}") in taken:
+        number += 1
+    return routed
+
+
+def _identity(tool: Tool) -> str:
+    """Return the sha256, hex, of a tool and of the server it belongs to."""
+    return hashlib.sha256(f"{tool.namespace}\0{content_digest(tool)}".encode()).hexdigest()
 
 
 def _space_of(tool: Tool) -> str:
@@ -104,20 +123,25 @@ def _space_of(tool: Tool) -> str:
 
 
 def _once(tools: Sequence[Tool]) -> tuple[list[Tool], list[tuple[Tool, Tool]]]:
-    """Keep one of each tool that is the same in name, server and content; pair up the rest."""
-    kept: dict[tuple[str, str, str], Tool] = {}
-    repeated: list[tuple[Tool, Tool]] = []
+    """Keep one of each tool that is the same in name, server and content; pair up the rest.
+
+    The one that is kept takes the aliases of all.
+    """
+    groups: defaultdict[tuple[str, str, str], list[Tool]] = defaultdict(list)
     # The order of sources must not decide which one stays.
     for tool in sorted(tools, key=lambda t: (t.source, _natural(t.pointer))):
-        key = (tool.source_name, tool.namespace, content_digest(tool))
-        first = kept.setdefault(key, tool)
-        if first is not tool:
-            repeated.append((tool, first))
-    return list(kept.values()), repeated
+        groups[tool.source_name, tool.namespace, content_digest(tool)].append(tool)
+    kept: list[Tool] = []
+    repeated: list[tuple[Tool, Tool]] = []
+    for first, *others in groups.values():
+        aliases = dict.fromkeys(alias for tool in (first, *others) for alias in tool.aliases)
+        kept.append(dataclasses.replace(first, aliases=tuple(sorted(aliases))))
+        repeated += [(again, first) for again in others]
+    return kept, repeated
 
 
 def _natural(pointer: str) -> list[tuple[int, str]]:
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in pointer.split("/")]
+    return [(int(p), "") if pointers.is_index(p) else (-1, p) for p in pointer.split("/")]
 
 
 def content_digest(tool: Tool) -> str:
@@ -190,8 +214,9 @@ def check_names(tools: Sequence[Tool]) -> list[Diagnostic]:
                 )
             )
     for group in alike.values():
+        shown = [t.name for t in group[: RELATED_SHOWN + 1]]
         for tool in group if len(group) > 1 else ():
-            others = tuple(t.name for t in group if t is not tool)[:RELATED_SHOWN]
+            others = tuple(n for n in shown if n != tool.name)[:RELATED_SHOWN]
             found.append(
                 findings.LOOK_ALIKE.at(
                     tool.source,

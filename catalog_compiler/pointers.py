@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from catalog_compiler.model import Json
+
+MAX_INDEX_DIGITS = 9
 
 
 def escape(part: str | int) -> str:
@@ -25,13 +28,23 @@ def split(pointer: str) -> list[str]:
     return [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]]
 
 
+def is_index(part: str) -> bool:
+    """Tell whether a reference token is an array index: ASCII digits, few enough to be one."""
+    return part.isascii() and part.isdigit() and len(part) <= MAX_INDEX_DIGITS
+
+
+def fragment(reference: str) -> str:
+    """Return the pointer that a `$ref` of the form `#...` holds, percent-decoded."""
+    return unquote(reference[1:])
+
+
 def follow(document: Json, parts: Iterable[str]) -> Json:
     """Return the value at the place. Raises KeyError where there is none."""
     at = document
     for part in parts:
         if isinstance(at, dict) and part in at:
             at = at[part]
-        elif isinstance(at, list) and part.isdigit() and int(part) < len(at):
+        elif isinstance(at, list) and is_index(part) and int(part) < len(at):
             at = at[int(part)]
         else:
             raise KeyError(part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ _SINGLE = (
     *("if", "then", "else", "unevaluatedItems", "unevaluatedProperties"),
 )
 _NOT_ENFORCED = ("contentEncoding", "contentMediaType", "contentSchema", "$dynamicRef")
+MAX_PATTERN_CHARS = 10_000
 _PAIRS = (
     *(("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")),
     ("minProperties", "maxProperties"),
@@ -89,6 +91,7 @@ def check_schema(raw: Json, source: str, pointer: str, tool: str, limits: Limits
     composed = any(key in schema for key in ("anyOf", "oneOf", "allOf", "$ref"))
     if kind != "object" and not (isinstance(kind, list) and "object" in kind) and not composed:
         report(findings.SCHEMA_NOT_OBJECT, "/type", f"the input schema's type is {kind!r}")
+    anchors = {str(node["$anchor"]) for _, node in _subschemas(schema) if "$anchor" in node}
     for visited, (at, node) in enumerate(_subschemas(schema)):
         if visited >= limits.schema_nodes:
             report(
@@ -96,7 +99,7 @@ def check_schema(raw: Json, source: str, pointer: str, tool: str, limits: Limits
                 f"only the first {limits.schema_nodes} parts of the schema were checked",
             )  # fmt: skip
             break
-        for finding, below, message in _problems(node, schema):
+        for finding, below, message in _problems(node, schema, anchors):
             report(finding, at + below, message)
     if _is_recursive(schema):
         report(findings.REF_CYCLE, "", "a $ref leads back to where it stands")
@@ -116,6 +119,7 @@ def _translate(node: Json, foreign: set[str]) -> Json:
             del out["type"]
         else:
             out["type"] = translated
+    _translate_openapi_3_0(out, foreign)
     for key in _MAPS:
         if isinstance(node.get(key), dict):
             out[key] = {name: _translate(child, foreign) for name, child in node[key].items()}
@@ -128,6 +132,19 @@ def _translate(node: Json, foreign: set[str]) -> Json:
         elif isinstance(node.get(key), list):
             out[key] = [_translate(child, foreign) for child in node[key]]
     return out
+
+
+def _translate_openapi_3_0(out: dict[str, Json], foreign: set[str]) -> None:
+    """Bring `nullable` and boolean exclusive bounds into the terms of draft 2020-12, in place."""
+    if out.get("nullable") is True and isinstance(out.get("type"), str):
+        foreign.add("nullable")
+        out["type"] = [out["type"], "null"]
+        del out["nullable"]
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(out.get(exclusive), bool):
+            foreign.add(f"boolean {exclusive}")
+            if out.pop(exclusive) and bound in out:
+                out[exclusive] = out.pop(bound)
 
 
 def _subschemas(schema: Json) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -152,7 +169,9 @@ def _subschemas(schema: Json) -> Iterator[tuple[str, dict[str, Json]]]:
         level = below
 
 
-def _problems(node: dict[str, Json], root: Json) -> Iterator[tuple[findings.Finding, str, str]]:
+def _problems(
+    node: dict[str, Json], root: Json, anchors: set[str]
+) -> Iterator[tuple[findings.Finding, str, str]]:
     """Yield what is unsound in one schema object, without its children."""
     kind = node.get("type")
     kinds = kind if isinstance(kind, list) else [] if kind is None else [kind]
@@ -180,7 +199,7 @@ def _problems(node: dict[str, Json], root: Json) -> Iterator[tuple[findings.Find
         )
     target = node.get("$ref")
     if target is not None:
-        problem = _ref_problem(target, root)
+        problem = _ref_problem(target, root, anchors)
         if problem:
             yield findings.REF_UNRESOLVED, "/$ref", problem
     for key in _NOT_ENFORCED:
@@ -208,7 +227,7 @@ def _required_problems(
                 )
 
 
-def _ref_problem(target: Json, root: Json) -> str:
+def _ref_problem(target: Json, root: Json, anchors: set[str]) -> str:
     if not isinstance(target, str):
         return "$ref is no text"
     if not target.startswith("#"):
@@ -216,10 +235,9 @@ def _ref_problem(target: Json, root: Json) -> str:
     if target == "#":
         return ""
     if not target.startswith("#/"):
-        anchors = {n.get("$anchor") for _, n in _subschemas(root)}
         return "" if target[1:] in anchors else f"{target[:120]!r} leads nowhere"
     try:
-        pointers.follow(root, pointers.split(target[1:]))
+        pointers.follow(root, pointers.split(pointers.fragment(target)))
     except KeyError:
         return f"{target[:120]!r} leads nowhere"
     return ""
@@ -227,15 +245,19 @@ def _ref_problem(target: Json, root: Json) -> str:
 
 def _is_recursive(schema: Json) -> bool:
     """Tell whether following references can lead back to where one stands."""
-    edges: dict[str, set[str]] = {}
+    edges: dict[str, set[str]]
     spans = [(at, node["$ref"]) for at, node in _subschemas(schema)
              if isinstance(node.get("$ref"), str) and node["$ref"].startswith("#")]  # fmt: skip
     if not spans:
         return False
-    targets = {ref[1:] for _, ref in spans}
-    for target in targets:
-        inside = {ref[1:] for at, ref in spans if at == target or at.startswith(target + "/")}
-        edges[target] = inside
+    targets = {pointers.fragment(ref) for _, ref in spans}
+    edges = {target: set() for target in targets}
+    for at, ref in spans:  # every target that encloses the reference leads to what it refers to
+        end = len(at)
+        while end >= 0:
+            if at[:end] in targets:
+                edges[at[:end]].add(pointers.fragment(ref))
+            end = at.rfind("/", 0, end) if end else -1
     state: dict[str, int] = {}
     for start in sorted(targets):
         stack = [(start, iter(sorted(edges[start])))]
@@ -268,8 +290,12 @@ def _is_pattern(pattern: Json) -> bool:
     adapted = adapted.replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
     adapted = re.sub(r"\\u\{?([0-9a-fA-F]{4,6})\}?", "x", adapted).replace(r"\/", "/")
     adapted = re.sub(r"\\c[A-Za-z]", "x", adapted).replace(r"\d", "0").replace(r"\Z", "Z")
+    if len(pattern) > MAX_PATTERN_CHARS:
+        return True  # too long to try; kept as it is
     try:
-        re.compile(adapted)
+        with warnings.catch_warnings():  # sets within sets are a warning to Python and no error
+            warnings.simplefilter("ignore")
+            re.compile(adapted)
     except (re.error, OverflowError, RecursionError):
         return False
     return True

@@ -6,6 +6,7 @@ can't be read is a finding while the others go on.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ def read_source(
     if source.startswith(("http://", "https://")):
         if not ask_servers:
             return _unreadable(label, NOT_ASKED)
-        return _live([ServerConfig(name=source, transport="http", url=source)], limits,
+        return _live([ServerConfig(name=label, transport="http", url=source)], limits,
                      live_timeout_s, progress)  # fmt: skip
     try:
         text = _text_of(Path(source), limits)
@@ -164,7 +165,8 @@ def _read_lines(source: str, text: str, form: str, limits: Limits) -> Reading | 
             value, found = None, []
             entries.append(_SKIPPED)
             continue
-        reading.diagnostics += found
+        place = f"/{len(entries)}"
+        reading.diagnostics += [dataclasses.replace(d, pointer=place + d.pointer) for d in found]
         entries.append(value)
     whole = read_entries(entries, source, "", "", form if form != "openapi" else "auto", limits)
     whole.diagnostics = [d for d in whole.diagnostics if not _is_skipped(d, entries)]

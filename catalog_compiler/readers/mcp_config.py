@@ -39,9 +39,12 @@ def is_config(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
     servers = value.get("mcpServers", value.get("servers"))
-    return isinstance(servers, dict) and all(
-        isinstance(s, dict) and ("command" in s or "url" in s) for s in servers.values()
-    )
+    # One entry that can be reached makes it a configuration; the others are then findings.
+    return isinstance(servers, dict) and any(_is_reachable(s) for s in servers.values())
+
+
+def _is_reachable(entry: Json) -> bool:
+    return isinstance(entry, dict) and ("command" in entry or "url" in entry)
 
 
 def parse_config(
@@ -53,6 +56,10 @@ def parse_config(
     found: list[Diagnostic] = []
     for name, entry in value[key].items():
         place = pointers.join("", key, name)
+        if not _is_reachable(entry):
+            problem = f"{name} has neither a command nor a url"
+            found.append(findings.SERVER_UNREACHABLE.at(source, place, problem))
+            continue
         if entry.get("disabled") is True:
             found.append(findings.SERVER_DISABLED.at(source, place, f"{name} is disabled"))
             continue

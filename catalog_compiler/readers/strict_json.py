@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from catalog_compiler import findings, pointers
@@ -22,11 +23,10 @@ MAX_FINDINGS = 200
 """Departures reported from one document; a count stands for the rest."""
 
 _MAX_INTEGER_DIGITS = 400
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-_DEEP = "\x00deep\x00"
-"""Stands in for an over-deep value. No JSON text can spell it otherwise without being found out,
-since a control character must be escaped; the check below is on identity of the whole string."""
+# Stands in for an over-deep value. Drawn anew in each process, so that no document can spell it.
+_DEEP = f"\0deep {secrets.token_hex(16)}"
 
 
 class _Marker:
@@ -126,14 +126,14 @@ def _clean(value: Json, source: str, found: list[Diagnostic]) -> Json:
     def walk(node: Json, at: str) -> Json:
         if isinstance(node, dict):
             for key in getattr(node, "doubled", ()):
-                place = pointers.join(at, _sound(key))
+                place = pointers.join(at, sound_text(key))
                 found.append(
                     findings.DUPLICATE_KEY.at(
-                        source, place, f"the key {_sound(key)!r} is given twice"
+                        source, place, f"the key {sound_text(key)!r} is given twice"
                     )
                 )
             return {
-                text(key, at): walk(child, pointers.join(at, _sound(key)))
+                text(key, at): walk(child, pointers.join(at, sound_text(key)))
                 for key, child in node.items()
             }
         if isinstance(node, list):
@@ -147,7 +147,7 @@ def _clean(value: Json, source: str, found: list[Diagnostic]) -> Json:
         return text(node, at) if isinstance(node, str) else node
 
     def text(string: str, at: str) -> str:
-        sound = _sound(string)
+        sound = sound_text(string)
         if sound != string:
             found.append(
                 findings.LONE_SURROGATE.at(source, at, "text holds half of a surrogate pair")
@@ -157,7 +157,7 @@ def _clean(value: Json, source: str, found: list[Diagnostic]) -> Json:
     return walk(value, "")
 
 
-def _sound(text: str) -> str:
+def sound_text(text: str) -> str:
     """Return text that UTF-8 can carry: lone surrogates become U+FFFD."""
     try:
         text.encode()

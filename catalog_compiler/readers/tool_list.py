@@ -85,7 +85,7 @@ def _read_entry(
         _hosted(reading, entry, source, pointer)
         return
     name = entry.get("name")
-    problem = _name_problem(name, limits)
+    problem = name_problem(name, limits)
     if problem or not isinstance(name, str):
         reading.diagnostics.append(
             findings.BAD_NAME.at(source, pointers.join(pointer, "name"), problem)
@@ -100,7 +100,7 @@ def _read_entry(
     reading.tools.append(
         RawTool(
             name=name,
-            namespace=own if isinstance(own, str) and own else namespace,
+            namespace=_namespace(own if isinstance(own, str) and own else namespace, limits),
             description=_text(reading, entry, "description", source, pointer, name),
             schema=entry[schema_key] if schema_key else None,
             schema_key=schema_key,
@@ -121,7 +121,12 @@ def _hosted(reading: Reading, entry: dict[str, Json], source: str, pointer: str)
     )
 
 
-def _name_problem(name: Json, limits: Limits) -> str:
+def _namespace(given: str, limits: Limits) -> str:
+    """Return a server's name in printable characters, clipped at the bound of names."""
+    return "".join(c for c in given[: limits.name_chars] if c.isprintable())
+
+
+def name_problem(name: Json, limits: Limits) -> str:
     """Return what keeps a name from being a tool's, "" where nothing does."""
     if name is None:
         return "the tool has no name"
