@@ -11,6 +11,7 @@ class Limits:
 
     Attributes:
         file_bytes: largest file or server answer that is read.
+        yaml_chars: largest YAML document, which takes far longer to read than JSON.
         depth: deepest nesting of JSON or YAML; a deeper value is left out, the rest is kept.
         tools: most tools from one source.
         name_chars: longest name of a tool.
@@ -23,6 +24,7 @@ class Limits:
     """
 
     file_bytes: int = 256 << 20
+    yaml_chars: int = 16 << 20
     depth: int = 96
     tools: int = 1_000_000
     name_chars: int = 512

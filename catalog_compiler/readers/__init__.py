@@ -135,18 +135,15 @@ def _text_of(path: Path, limits: Limits) -> str:
 def _parse(
     source: str, text: str, limits: Limits, *, looks_json: bool
 ) -> tuple[Json, list[Diagnostic]]:
-    if not looks_json:
-        return strict_yaml.parse(text, source, limits.depth)
-    try:
+    # YAML's flow style opens with JSON's brackets; only a name can tell that it is meant.
+    if looks_json and not source.endswith((".yaml", ".yml")):
         return strict_json.parse(text, source, limits.depth)
-    except json.JSONDecodeError:
-        # YAML's flow style opens with the same brackets; JSON's own message is the better one.
-        try:
-            if len(text) < 1 << 20 and "\n{" not in text.strip():
-                return strict_yaml.parse(text, source, limits.depth)
-        except yaml.YAMLError:
-            pass
-        raise
+    if len(text) > limits.yaml_chars:
+        raise yaml.YAMLError(
+            f"the document has {len(text)} characters; at most {limits.yaml_chars} of YAML are "
+            "read, write it as JSON"
+        )
+    return strict_yaml.parse(text, source, limits.depth)
 
 
 def _read_lines(source: str, text: str, form: str, limits: Limits) -> Reading | None:

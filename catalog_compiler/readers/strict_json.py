@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 200
 """Departures reported from one document; a count stands for the rest."""
 
-_MAX_INTEGER_DIGITS = 400
+MAX_INTEGER_DIGITS = 400
+"""Digits of an integer past which no JSON reader keeps it whole."""
+
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 # Stands in for an over-deep value. Drawn anew in each process, so that no document can spell it.
@@ -78,7 +80,7 @@ def parse(text: str, source: str, max_depth: int) -> tuple[Json, list[Diagnostic
         return constant(digits[:40]) if math.isinf(value) else value
 
     def integer(digits: str) -> int | _Marker:
-        return constant(f"{digits[:20]}...") if len(digits) > _MAX_INTEGER_DIGITS else int(digits)
+        return constant(f"{digits[:20]}...") if len(digits) > MAX_INTEGER_DIGITS else int(digits)
 
     value = json.loads(
         text, object_pairs_hook=pairs, parse_constant=constant, parse_float=real, parse_int=integer
