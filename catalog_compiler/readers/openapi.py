@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_compiler import findings, pointers
 from catalog_compiler.readers.raw import RawTool, Reading
+from catalog_compiler.readers.tool_list import name_problem
 
 if TYPE_CHECKING:
     from catalog_compiler.limits import Limits
     from catalog_compiler.model import Json
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-MAX_INLINED = 4_000
-"""Values that one tool's schema may grow to by inlining; past it references stay references."""
+MAX_TOOL_VALUES = 20_000
+MAX_DOCUMENT_VALUES = 1_000_000
+"""Values that one tool's schema, and all of a document's together, may grow to by inlining."""
+
+MAX_TRAIL = 16
+MAX_DEPTH = 64
 
 _NOT_WORD = re.compile(r"[^A-Za-z0-9]+")
 
@@ -44,9 +49,10 @@ def read_openapi(document: dict[str, Json], source: str, namespace: str, limits:
             findings.SOURCE_UNREADABLE.at(source, "/paths", "the document has no paths")
         )
         return reading
+    budget = _Budget()
     for path, item in paths.items():
         at = pointers.join("", "paths", path)
-        resolved = _Resolver(document, source, reading).once(item, at)
+        resolved = _Resolver(document, source, reading, budget).once(item, at)
         if not isinstance(resolved, dict):
             reading.diagnostics.append(
                 findings.NOT_A_TOOL.at(source, at, "the path item is no object")
@@ -62,11 +68,18 @@ def read_openapi(document: dict[str, Json], source: str, namespace: str, limits:
                 return reading
             place = pointers.join(at, method)
             _read_operation(
-                _Operation(document, source, reading, path, method, place, space),
+                _Operation(document, source, reading, path, method, place, space, limits, budget),
                 resolved,
                 resolved[method],
             )
     return reading
+
+
+@dataclass(slots=True)
+class _Budget:
+    """Values that the schemas of one document may still take."""
+
+    left: int = MAX_DOCUMENT_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,8 @@ class _Operation:
     method: str
     place: str
     namespace: str
+    limits: Limits
+    budget: _Budget
 
 
 def _read_operation(at: _Operation, item: dict[str, Json], operation: Json) -> None:
@@ -87,14 +102,19 @@ def _read_operation(at: _Operation, item: dict[str, Json], operation: Json) -> N
         )
         return
     name = operation.get("operationId")
-    if not isinstance(name, str) or not name.strip():
-        name = f"{at.method}_{_slug(at.path, '_') or 'root'}"
+    problem = name_problem(name, at.limits)
+    if problem or not isinstance(name, str):
+        name = f"{at.method}_{_slug(at.path, '_')[:200] or 'root'}"
+        given = "" if operation.get("operationId") is None else f" ({problem})"
         at.reading.diagnostics.append(
             findings.NO_OPERATION_ID.at(
-                at.source, at.place, f"{at.method.upper()} {at.path} was named {name}", tool=name
+                at.source,
+                at.place,
+                f"{at.method.upper()} {at.path[:200]} was named {name}{given}",
+                tool=name,
             )
         )
-    resolver = _Resolver(at.document, at.source, at.reading, tool=name)
+    resolver = _Resolver(at.document, at.source, at.reading, at.budget, tool=name)
     schema = _arguments(at, item, operation, resolver, name)
     summary, description = (
         operation.get(k) if isinstance(operation.get(k), str) else ""
@@ -139,7 +159,7 @@ def _arguments(
                 findings.UNUSED_PART.at(at.source, place, f"cookie parameter {key!r}", tool=name)
             )
             continue
-        label = key if key not in properties else f"{where}_{key}"
+        label = _free_label(key, where, properties)
         properties[label] = _parameter_schema(parameter, place, resolver)
         if parameter.get("required") is True or where == "path":
             required.append(label)
@@ -152,12 +172,22 @@ def _arguments(
     return schema
 
 
+def _free_label(key: str, where: str, taken: dict[str, Json]) -> str:
+    """Return a property name that is not taken: the key, the key with its place, or numbered."""
+    label, number = key, 2
+    if label in taken:
+        label = base = f"{where}_{key}"
+        while label in taken:
+            label, number = f"{base}_{number}", number + 1
+    return label
+
+
 def _parameter_schema(parameter: dict[str, Json], place: str, resolver: _Resolver) -> Json:
     raw = parameter.get("schema")
     if raw is None and isinstance(parameter.get("content"), dict):
         media = next(iter(parameter["content"].values()), None)
         raw = media.get("schema") if isinstance(media, dict) else None
-    schema = resolver.inline(raw if raw is not None else {}, pointers.join(place, "schema"))
+    schema = resolver.schema(raw if raw is not None else {}, pointers.join(place, "schema"))
     description = parameter.get("description")
     if isinstance(schema, dict) and isinstance(description, str) and "description" not in schema:
         return {**schema, "description": description}
@@ -191,7 +221,7 @@ def _add_body(
             )
         return
     where = pointers.join(place, "content", kind, "schema")
-    schema = resolver.inline(media[kind].get("schema", {}), where)
+    schema = resolver.schema(media[kind].get("schema", {}), where)
     own = schema.get("properties") if isinstance(schema, dict) else None
     plain = isinstance(schema, dict) and not {"oneOf", "anyOf", "allOf", "$ref"} & set(schema)
     if plain and isinstance(own, dict) and not set(own) & set(properties):
@@ -200,7 +230,7 @@ def _add_body(
         if body.get("required") is True and isinstance(listed, list):
             required += [k for k in listed if isinstance(k, str) and k in own]
     else:
-        label = "body" if "body" not in properties else "request_body"
+        label = _free_label("body", "request", properties)
         properties[label] = schema
         if body.get("required") is True:
             required.append(label)
@@ -208,15 +238,24 @@ def _add_body(
 
 @dataclass(slots=True)
 class _Resolver:
-    """Follows local references of one tool, inlining what does not refer to itself."""
+    """Follows local references of one tool, inlining what does not refer to itself.
+
+    What is referred to from within itself, or lies at the end of a long chain of references, goes
+    under the tool's `$defs`; those are worked off from a list and never by recursion. A tool whose
+    schema would outgrow its bound, or a document whose schemas together would, is told so, and the
+    rest is left open (`{}`).
+    """
 
     document: dict[str, Json]
     source: str
     reading: Reading
+    budget: _Budget
     tool: str = ""
     definitions: dict[str, Json] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
+    _waiting: list[tuple[str, str, Json]] = field(default_factory=list)
     _spent: int = 0
+    _is_full: bool = False
 
     def once(self, value: Json, place: str) -> Json:
         """Follow references at the top of a value (a parameter, a path item), not below it."""
@@ -230,42 +269,73 @@ class _Resolver:
             value = self._find(target, place)
         return value
 
-    def inline(self, value: Json, place: str, trail: tuple[str, ...] = ()) -> Json:
+    def schema(self, value: Json, place: str) -> Json:
         """Return the schema with its references replaced by what they refer to."""
-        self._spent += 1
-        if isinstance(value, list):
-            return [self.inline(v, pointers.join(place, i), trail) for i, v in enumerate(value)]
-        if not isinstance(value, dict):
+        result = self._inline(value, place, (), 1)
+        while self._waiting:
+            label, target, found = self._waiting.pop()
+            self.definitions[label] = self._inline(found, target[1:], (target,), 1)
+        return result
+
+    def _inline(self, value: Json, place: str, trail: tuple[str, ...], depth: int) -> Json:
+        if not isinstance(value, dict | list):
             return value
+        if depth > MAX_DEPTH:
+            self._report(findings.TOO_DEEP, place, "the schema is nested too deeply")
+            return {}
+        if not self._afford(len(value) + 1, place):
+            return {} if isinstance(value, dict) else []
+        if isinstance(value, list):
+            return [
+                self._inline(v, pointers.join(place, i), trail, depth + 1)
+                for i, v in enumerate(value)
+            ]
         target = value.get("$ref")
         if isinstance(target, str):
-            return self._follow(target, value, place, trail)
-        return {k: self.inline(v, pointers.join(place, k), trail) for k, v in value.items()}
+            return self._follow(target, value, place, trail, depth)
+        return {
+            k: self._inline(v, pointers.join(place, k), trail, depth + 1) for k, v in value.items()
+        }
+
+    def _afford(self, values: int, place: str) -> bool:
+        """Count values of the schema; at the bound, say so once."""
+        self._spent += values
+        self.budget.left -= values
+        if self._spent <= MAX_TOOL_VALUES and self.budget.left >= 0:
+            return True
+        if not self._is_full:
+            self._is_full = True
+            bound = MAX_TOOL_VALUES if self._spent > MAX_TOOL_VALUES else MAX_DOCUMENT_VALUES
+            self._report(
+                findings.SCHEMA_TOO_LARGE, place, f"the schema has over {bound} values; the rest "
+                "is left open",
+            )  # fmt: skip
+        return False
 
     def _follow(
-        self, target: str, value: dict[str, Json], place: str, trail: tuple[str, ...]
+        self, target: str, value: dict[str, Json], place: str, trail: tuple[str, ...], depth: int
     ) -> Json:
         found = self._find(target, place)
-        if found is None:
-            return {k: v for k, v in value.items() if k != "$ref"}
-        if target in trail or target in self._labels or self._spent > MAX_INLINED:
-            return {**value, "$ref": f"#/$defs/{self._define(target, found, place)}"}
-        resolved = self.inline(found, target[1:], (*trail, target))
         extra = {k: v for k, v in value.items() if k != "$ref"}
+        if found is None:
+            return extra
+        if target in trail or target in self._labels or len(trail) >= MAX_TRAIL:
+            return {**extra, "$ref": f"#/$defs/{self._define(target, found, place)}"}
+        resolved = self._inline(found, target[1:], (*trail, target), depth + 1)
         return {**resolved, **extra} if isinstance(resolved, dict) else resolved
 
     def _define(self, target: str, found: Json, place: str) -> str:
-        """Put a definition that refers to itself under the tool's `$defs`, once."""
+        """Put a definition under the tool's `$defs`, once; it is worked out later."""
         if target in self._labels:
             return self._labels[target]
         label = base = _slug(target.rsplit("/", 1)[-1], "_") or "schema"
         number = 2
-        while label in self._labels.values():
+        while label in self.definitions:
             label, number = f"{base}_{number}", number + 1
         self._labels[target] = label
-        self._report(findings.REF_CYCLE, place, f"{target} refers to itself or is very large")
         self.definitions[label] = {}
-        self.definitions[label] = self.inline(found, target[1:], (target,))
+        self._waiting.append((label, target, found))
+        self._report(findings.REF_CYCLE, place, f"{target} refers to itself or is nested deeply")
         return label
 
     def _find(self, target: str, place: str) -> Any:
@@ -273,7 +343,7 @@ class _Resolver:
             self._report(findings.REF_UNRESOLVED, place, f"{target!r} is outside the document")
             return None
         try:
-            return pointers.follow(self.document, pointers.split(target[1:]))
+            return pointers.follow(self.document, pointers.split(pointers.fragment(target)))
         except KeyError as error:
             self._report(findings.REF_UNRESOLVED, place, f"{target!r} leads nowhere at {error}")
             return None
