@@ -7,10 +7,8 @@ the sources.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from catalog_compiler import findings, pointers
@@ -19,11 +17,11 @@ from catalog_compiler.errors import SourceError, StrictError
 from catalog_compiler.limits import Limits
 from catalog_compiler.model import Diagnostic, Severity, Tool, ToolSet
 from catalog_compiler.names import apply_aliases, check_names, settle_names
-from catalog_compiler.readers import FORMATS, RawTool, Reading, read_source
+from catalog_compiler.readers import FORMATS, RawTool, Reading, read_source, strict_json
 from catalog_compiler.schemas import check_schema
 
-if TYPE_CHECKING:
-    from catalog_compiler.model import Json
+ALIASES_DEPTH = 2
+"""An alias file is one flat object; anything deeper is no name."""
 
 Progress = Callable[[str], None]
 
@@ -189,7 +187,8 @@ def _alias_map(aliases: Path | Mapping[str, str] | None) -> tuple[Mapping[str, s
     if not isinstance(aliases, Path):
         return aliases, "aliases"
     try:
-        value: Json = json.loads(aliases.read_text(encoding="utf-8"))
+        text = aliases.read_text(encoding="utf-8")
+        value, _ = strict_json.parse(text, str(aliases), ALIASES_DEPTH)
     except (OSError, ValueError) as error:
         raise SourceError(f"{aliases}: {error}; give a JSON object of old and new names") from error
     if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):

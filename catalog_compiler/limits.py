@@ -26,7 +26,7 @@ class Limits:
     file_bytes: int = 256 << 20
     yaml_chars: int = 16 << 20
     depth: int = 96
-    tools: int = 1_000_000
+    tools: int = 200_000
     name_chars: int = 512
     description_chars: int = 65_536
     routed_chars: int = 4_096
