@@ -72,8 +72,3 @@ class ModelConfig:
     def head_shape(self) -> HeadShape:
         """The attention geometry as kernels take it."""
         return HeadShape(self.heads, self.kv_heads, self.head_dim)
-
-    @property
-    def kv_bytes_per_position(self) -> int:
-        """Bytes of keys and values that one position takes, f32, all layers."""
-        return 2 * 4 * self.layers * self.kv_heads * self.head_dim

@@ -14,7 +14,7 @@ import numpy as np
 
 from decoder.errors import CapacityError, DecoderError, PassError, RequestError
 from decoder.kernels.base import BLOCK_POSITIONS, F32, I32, PathIndex, Quantised
-from decoder.kv import KVPool, blocks_for
+from decoder.kv import KVPool, block_bytes, blocks_for
 from decoder.transformer import PackedRows
 from decoder.trie import AllowedTrie, Trie
 from decoder.walk import Node, Walk
@@ -163,12 +163,12 @@ class Engine:
     def __init__(self, runner: Runner, config: EngineConfig | None = None) -> None:
         self.config = config or EngineConfig()
         self._runner = runner
-        block_bytes = runner.config.kv_bytes_per_position * BLOCK_POSITIONS
-        blocks = self.config.kv_bytes // block_bytes
+        needed = block_bytes(runner.config)
+        blocks = self.config.kv_bytes // needed
         if blocks < 1:
             raise DecoderError(
                 f"kv_bytes is {self.config.kv_bytes}; one block of {BLOCK_POSITIONS} positions "
-                f"takes {block_bytes}"
+                f"takes {needed}"
             )
         self._kv = KVPool(runner.config, blocks)
         self._alive: dict[int, _Alive] = {}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from decoder.errors import CapacityError
-from decoder.kernels.base import BLOCK_POSITIONS, F32
+from decoder.kernels import layout
+from decoder.kernels.base import BLOCK_POSITIONS, KVLayer
 
 if TYPE_CHECKING:
     from decoder.config import ModelConfig
@@ -21,20 +22,19 @@ class KVPool:
     """A fixed number of blocks, shared by all layers under one numbering.
 
     Attributes:
-        keys: one (blocks, kv_heads, head_dim, 64) f32 array a layer.
-        values: one (blocks, kv_heads, 64, head_dim) f32 array a layer.
+        layers: one `KVLayer` for each layer, parts of one array each.
 
     """
 
     def __init__(self, config: ModelConfig, blocks: int) -> None:
-        kv, d = config.kv_heads, config.head_dim
         self.blocks = blocks
-        self.keys: list[F32] = [
-            np.zeros((blocks, kv, d, BLOCK_POSITIONS), np.float32) for _ in range(config.layers)
-        ]
-        self.values: list[F32] = [
-            np.zeros((blocks, kv, BLOCK_POSITIONS, d), np.float32) for _ in range(config.layers)
-        ]
+        at = (config.layers, blocks, config.kv_heads)
+        keys = np.zeros((*at, layout.key_bytes(config.head_dim)), np.int8)
+        values = np.zeros((*at, layout.value_bytes(config.head_dim)), np.int8)
+        scales = np.zeros((2, *at, BLOCK_POSITIONS), np.float32)
+        self.layers = tuple(
+            KVLayer(keys[i], values[i], scales[0, i], scales[1, i]) for i in range(config.layers)
+        )
         self._free = list(range(blocks - 1, -1, -1))
 
     @property
@@ -60,3 +60,9 @@ class KVPool:
 def blocks_for(positions: int) -> int:
     """Return how many blocks hold `positions` slots."""
     return -(-positions // BLOCK_POSITIONS)
+
+
+def block_bytes(config: ModelConfig) -> int:
+    """Return the bytes that one block takes over all layers."""
+    head = layout.key_bytes(config.head_dim) + layout.value_bytes(config.head_dim)
+    return config.layers * config.kv_heads * (head + 2 * 4 * BLOCK_POSITIONS)

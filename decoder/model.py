@@ -9,17 +9,18 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from decoder.fused import make_transformer
 from decoder.kernels import make_kernels
 from decoder.loading import read_checkpoint
 from decoder.packed import packed_weights
 from decoder.rotary import rotary_tables
 from decoder.tokenizer import LoadedTokenizer, load_tokenizer
-from decoder.transformer import Transformer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from decoder.config import ModelConfig
+    from decoder.transformer import Transformer
 
 MAX_POSITIONS = 8192
 """Positions that rotary tables are made for; a longer context is not offered."""
@@ -66,7 +67,7 @@ def load_model(path: Path, *, kernels: str = "native", threads: int = 1) -> Load
     rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
     return LoadedModel(
         config=config,
-        transformer=Transformer(config, weights, chosen, rotary),
+        transformer=make_transformer(config, weights, chosen, rotary),
         tokenizer=load_tokenizer(path),
         digest=checkpoint.digest,
         source=path,

@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from decoder import golden_request
 from decoder.errors import SelfCheckError
-from decoder.kernels.base import I8, HeadShape, Kernels, PathIndex, Quantised, QuantisedWeight
+from decoder.kernels import layout
+from decoder.kernels.base import (
+    BLOCK_POSITIONS,
+    F32,
+    I8,
+    HeadShape,
+    Kernels,
+    KVLayer,
+    PathIndex,
+    Quantised,
+    QuantisedWeight,
+)
 from decoder.kernels.reference import ReferenceKernels
 
 if TYPE_CHECKING:
@@ -27,7 +39,7 @@ _MANY_ROWS = 256
 
 
 def self_check(model: LoadedModel) -> None:
-    """Check exact products on the model's own shapes and every kernel against the reference.
+    """Check products on the model's own shapes, every kernel, and one golden request.
 
     Takes less than a second.
 
@@ -46,6 +58,19 @@ def self_check(model: LoadedModel) -> None:
     ):
         _check_product(kernels, name, weight, rng)
     _check_rows(kernels, rng)
+    _check_golden_request(kernels)
+
+
+def _check_golden_request(kernels: Kernels) -> None:
+    """Hold one whole request, through scheduler and walk, to the bits it must have."""
+    found = golden_request.answer_digest(kernels)
+    if found != golden_request.DIGEST:
+        raise SelfCheckError(
+            f"the golden request gave {found[:16]} in place of {golden_request.DIGEST[:16]} with "
+            f"the {kernels.name} kernels, so answers would not be those of other machines; rebuild "
+            "the kernels (python -m decoder.kernels.build), try another compiler through CC, or "
+            "run with kernels='reference'"
+        )
 
 
 def _check_product(
@@ -105,8 +130,7 @@ def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
     qkv = np.ascontiguousarray(acc[:, :128])
     angles = rng.random((rows, 8), dtype=np.float32)
     q = rng.normal(size=(rows, 4, 16)).astype(np.float32)
-    keys = rng.normal(size=(3, 2, 16, 64)).astype(np.float32)
-    values = rng.normal(size=(3, 2, 64, 16)).astype(np.float32)
+    cache = _filled_cache(rng, shape)
     path = PathIndex(
         table=np.array([2, 0, 1], np.int32),
         table_offsets=np.zeros(rows, np.int64),
@@ -116,13 +140,18 @@ def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
     )
 
     def stored(k: Kernels) -> bytes:
-        own_keys, own_values = keys.copy(), values.copy()
+        own = KVLayer(
+            cache.keys.copy(),
+            cache.values.copy(),
+            cache.key_scale.copy(),
+            cache.value_scale.copy(),
+        )
         place = np.arange(rows, dtype=np.int32)
         rotated = k.qkv_store(
             qkv, scale, columns[:128].copy(), None, None, None, 1e-5, (angles, angles), place,
-            place.astype(np.int64) * 37, shape, own_keys, own_values,
+            place.astype(np.int64) * 37, shape, own,
         )  # fmt: skip
-        return rotated.tobytes() + own_keys.tobytes() + own_values.tobytes()
+        return rotated.tobytes() + b"".join(part.tobytes() for part in _parts(own))
 
     def residual(k: Kernels) -> bytes:
         own = x.copy()
@@ -147,9 +176,7 @@ def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
         "rmsnorm_quantise": lambda k: _bytes(k.rmsnorm_quantise(x, w, 1e-5)),
         "silu_mul_quantise": lambda k: _bytes(k.silu_mul_quantise(acc, scale, columns)),
         "qkv_store": stored,
-        "attention_quantise": lambda k: _bytes(
-            k.attention_quantise(q, keys, values, path, 0.25, shape)
-        ),
+        "attention_quantise": lambda k: _bytes(k.attention_quantise(q, cache, path, 0.25, shape)),
     }
     for name, run in checks.items():
         if run(kernels) != run(reference):
@@ -158,6 +185,31 @@ def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
                 "defines on this machine; rebuild the kernels (python -m decoder.kernels.build), "
                 "try another compiler through CC, or run with kernels='reference'"
             )
+
+
+def _parts(cache: KVLayer) -> tuple[I8, I8, F32, F32]:
+    return cache.keys, cache.values, cache.key_scale, cache.value_scale
+
+
+def _filled_cache(rng: np.random.Generator, shape: HeadShape) -> KVLayer:
+    """Return three blocks that hold drawn keys and values at every position."""
+    blocks, heads, d = 3, shape.kv_heads, shape.head_dim
+    slots = np.arange(blocks * BLOCK_POSITIONS, dtype=np.int64)
+    cache = KVLayer(
+        np.zeros((blocks, heads, layout.key_bytes(d)), np.int8),
+        np.zeros((blocks, heads, layout.value_bytes(d)), np.int8),
+        np.zeros((blocks, heads, BLOCK_POSITIONS), np.float32),
+        np.zeros((blocks, heads, BLOCK_POSITIONS), np.float32),
+    )
+    keys, values = (
+        layout.HeadIntegers(
+            rng.integers(-32639, 32640, (len(slots), heads, d), dtype=np.int32),
+            rng.random((len(slots), heads), dtype=np.float32) * np.float32(1e-4),
+        )
+        for _ in range(2)
+    )
+    layout.store(cache, slots, keys, values)
+    return cache
 
 
 def _bytes(rows: Quantised) -> bytes:

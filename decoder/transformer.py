@@ -60,7 +60,7 @@ class Transformer:
         self.config = config
         self.weights = weights
         self.kernels = kernels
-        self._rotary = rotary
+        self.rotary = rotary
         # One division and one root, rounded once: 1/sqrt(head_dim) in f64, then f32.
         self._softmax_scale = float(np.float32(1.0 / np.sqrt(np.float64(config.head_dim))))
 
@@ -72,7 +72,7 @@ class Transformer:
         last = len(self.weights.layers) - 1
         hidden = k.rmsnorm_quantise(x, self.weights.layers[0].attention_norm, config.rms_eps)
         for index, layer in enumerate(self.weights.layers):
-            keys, values = kv.keys[index], kv.values[index]
+            cache = kv.layers[index]
             q = k.qkv_store(
                 k.product(hidden.planes, layer.qkv),
                 hidden.scale,
@@ -81,12 +81,11 @@ class Transformer:
                 layer.q_norm,
                 layer.k_norm,
                 config.rms_eps,
-                self._rotary,
+                self.rotary,
                 rows.position,
                 rows.slot,
                 config.head_shape,
-                keys,
-                values,
+                cache,
             )
             if index == last and not rows.wanted.size:
                 return Quantised(
@@ -96,7 +95,7 @@ class Transformer:
                 # Nothing reads the other rows any more: their keys and values are stored.
                 q, x = np.ascontiguousarray(q[rows.wanted]), x[rows.wanted]
                 path = _select(path, rows.wanted)
-            a = k.attention_quantise(q, keys, values, path, self._softmax_scale, config.head_shape)
+            a = k.attention_quantise(q, cache, path, self._softmax_scale, config.head_shape)
             h = k.residual_rmsnorm_quantise(
                 k.product(a.planes, layer.output),
                 a.scale,

@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 
 from decoder.encoder.weights import EncoderConfig, EncoderWeights, read_config, read_weights
 from decoder.errors import ModelError
-from decoder.kernels import BLOCK_POSITIONS, Kernels, make_kernels
-from decoder.kernels.base import F32, I32, PathIndex
+from decoder.kernels import BLOCK_POSITIONS, Kernels, layout, make_kernels
+from decoder.kernels.base import F32, I32, KVLayer, PathIndex
 from decoder.kernels.reference import lane_sum
 from decoder.kv import blocks_for
 from decoder.loading.checkpoint import digest_files
@@ -84,8 +84,12 @@ class Encoder:
             tail_offsets=np.zeros(rows + 1, np.int64),
         )
         slot = first[owner] * BLOCK_POSITIONS + position
-        keys = np.zeros((int(first[-1]), shape.heads, shape.head_dim, BLOCK_POSITIONS), np.float32)
-        values = np.zeros((*keys.shape[:2], BLOCK_POSITIONS, shape.head_dim), np.float32)
+        at = (int(first[-1]), shape.heads)
+        cache = KVLayer(
+            np.zeros((*at, layout.key_bytes(shape.head_dim)), np.int8),
+            np.zeros((*at, layout.value_bytes(shape.head_dim)), np.int8),
+            *np.zeros((2, *at, BLOCK_POSITIONS), np.float32),
+        )
         scale = float(np.float32(1.0 / np.sqrt(np.float64(shape.head_dim))))
         x = self._weights.words[np.concatenate(texts)] + self._weights.positions[position]
         eps = config.norm_eps
@@ -103,10 +107,9 @@ class Encoder:
                 position,
                 slot,
                 shape,
-                keys,
-                values,
+                cache,
             )
-            a = k.attention_quantise(q, keys, values, path, scale, shape)
+            a = k.attention_quantise(q, cache, path, scale, shape)
             h = k.residual_layernorm_quantise(
                 k.product(a.planes, layer.output),
                 a.scale,

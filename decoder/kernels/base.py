@@ -20,7 +20,7 @@ I32: TypeAlias = NDArray[np.int32]
 I64: TypeAlias = NDArray[np.int64]
 
 BLOCK_POSITIONS = 64
-"""Positions in one KV block, and in one block of an attention sum."""
+"""Positions in one KV block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PathIndex:
         table: (sum of blocks,) int32, block numbers of every sequence in the pass, concatenated.
         table_offsets: (rows,) int64, where the row's sequence begins in `table`.
         prefix: (rows,) int32, how many logical slots from 0 on the row sees.
-        tail: (sum,) int32, further logical slots the row sees, in path order.
+        tail: (sum,) int32, further logical slots the row sees, each once and none below `prefix`.
         tail_offsets: (rows+1,) int64 into `tail`.
 
     """
@@ -78,6 +78,26 @@ class PathIndex:
     prefix: I32
     tail: I32
     tail_offsets: I64
+
+
+@dataclass(frozen=True, slots=True)
+class KVLayer:
+    """Keys and values of one layer, 16 bits in two int8 planes, in blocks of 64 positions.
+
+    The bytes lie as products read them; `decoder.kernels.layout` says how and reads them back.
+
+    Attributes:
+        keys: (blocks, kv_heads, key bytes) int8.
+        values: (blocks, kv_heads, value bytes) int8.
+        key_scale: (blocks, kv_heads, 64) f32; NaN where a key was not finite.
+        value_scale: (blocks, kv_heads, 64) f32.
+
+    """
+
+    keys: I8
+    values: I8
+    key_scale: F32
+    value_scale: F32
 
 
 class Kernels(Protocol):
@@ -130,12 +150,10 @@ class Kernels(Protocol):
         position: I32,
         slot: I64,
         shape: HeadShape,
-        keys: F32,
-        values: F32,
+        cache: KVLayer,
     ) -> F32:
         """Return rotated queries (rows, heads, head_dim); store keys and values at `slot`.
 
-        keys: (blocks, kv_heads, head_dim, 64) f32; values: (blocks, kv_heads, 64, head_dim) f32;
         rotary: cosine and sine tables (positions, head_dim/2) f32.
         """
         ...
@@ -143,8 +161,7 @@ class Kernels(Protocol):
     def attention_quantise(
         self,
         q: F32,
-        keys: F32,
-        values: F32,
+        cache: KVLayer,
         path: PathIndex,
         softmax_scale: float,
         shape: HeadShape,

@@ -1,4 +1,4 @@
-"""`Kernels` on the compiled library, integer products on `torch._int_mm`.
+"""`Kernels` on the compiled library.
 
 Owns the calls across the C border: every array that crosses it is checked for dtype and order
 here, since C can't. Never defines arithmetic: that is NUMERICS.md, proved against `reference`.
@@ -7,13 +7,10 @@ here, since C can't. Never defines arithmetic: that is NUMERICS.md, proved again
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-# torch comes first on purpose: it brings the OpenMP runtime that the library then shares. Two
-# runtimes in one process would fight over the cores.
-import torch
 
 from decoder.errors import KernelError
 from decoder.kernels.base import (
@@ -22,6 +19,7 @@ from decoder.kernels.base import (
     I32,
     I64,
     HeadShape,
+    KVLayer,
     PathIndex,
     Quantised,
     QuantisedWeight,
@@ -31,29 +29,62 @@ from decoder.kernels.build import build_library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ABI_VERSION = 2
-TILE_COLUMNS = 32
+ABI_VERSION = 4
+PANEL_COLUMNS = 16
 TILE_DEPTH = 64
 
 _SIGNATURES = {
     "pm_embed": "pppiip",
-    "pm_quantise": "piipp",
-    "pm_rmsnorm_quantise": "ppfiipp",
-    "pm_dequantise": "ppppiiip",
-    "pm_residual_rmsnorm_quantise": "ppppfiippp",
-    "pm_silu_mul_quantise": "pppiipp",
-    "pm_qkv_store": "ppppppfppppiiiippp",
-    "pm_attention_quantise": "ppppppppfiiiipp",
-    "pm_gathered_head": "ppiippppip",
-    "pm_layernorm_quantise": "ppfiippp",
-    "pm_residual_layernorm_quantise": "ppppppfiippp",
-    "pm_gelu_quantise": "ppppiipp",
-    "pm_tile_product": "ppiiip",
-    "pm_pack_tiles": "piip",
+    "pm_quantise": "piiipp",
+    "pm_rmsnorm_quantise": "ppfiiipp",
+    "pm_dequantise": "ppppiiiip",
+    "pm_residual_rmsnorm_quantise": "ppppfiiippp",
+    "pm_silu_mul_quantise": "pppiiipp",
+    "pm_qkv_store": "ppppppfppppiiiiippppp",
+    "pm_gathered_head": "ppiippppiip",
+    "pm_layernorm_quantise": "ppfiiippp",
+    "pm_residual_layernorm_quantise": "ppppppfiiippp",
+    "pm_gelu_quantise": "ppppiiipp",
+    "pm_pack_weight": "ppiiiipp",
     "pm_exp": "pip",
     "pm_gelu": "pip",
 }
+"""Calls that return nothing."""
+_COUNTED = {
+    "pm_product": ("ppiiiiip", ctypes.c_int),
+    "pm_attention_quantise": ("ppppppppppfiiiiiipp", ctypes.c_int),
+    "pm_pass": ("ppipp", ctypes.c_int),
+    "pm_packed_bytes": ("iii", ctypes.c_int64),
+    "pm_tiles_allowed": ("", ctypes.c_int),
+    "pm_vector_routine": ("", ctypes.c_char_p),
+}
+"""Calls that return something."""
 _CTYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int, "f": ctypes.c_float}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedWeight:
+    """A weight in the order in which products read it (docs in `products.h`).
+
+    Attributes:
+        tiles: (bytes,) int8: pairs of panels of 16 columns, each a run of tiles over the depth.
+        scale: (pairs*32,) f32 in the panels' order, zero where columns are filled up.
+        columns: rows of the weight as it was.
+        depth: its width.
+        gated: each pair holds a panel of the first half and its counterpart of the second.
+
+    """
+
+    tiles: I8
+    scale: F32
+    columns: int
+    depth: int
+    gated: bool
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of panels."""
+        return len(self.scale) // (2 * PANEL_COLUMNS)
 
 
 class NativeKernels:
@@ -61,6 +92,11 @@ class NativeKernels:
 
     Args:
         threads: cores to use for products and rows alike; at least 1.
+        allow_tiles: use the CPU's tile registers where it has them. They change the time alone.
+
+    Attributes:
+        products: which routine makes the integer products: "amx", "avx512-vnni", "avx2" or
+            "portable".
 
     Raises:
         KernelError: no compiler, or a library of another version.
@@ -69,53 +105,84 @@ class NativeKernels:
 
     name = "native"
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, allow_tiles: bool = True) -> None:
         if threads < 1:
             raise KernelError(f"threads is {threads}; give at least 1")
-        torch.set_num_threads(threads)
+        self.threads = threads
         library = ctypes.CDLL(str(build_library()))
         version = library.pm_abi_version()
         if version != ABI_VERSION:
             raise KernelError(f"native kernels have version {version}, expected {ABI_VERSION}")
         self._call: dict[str, Any] = {}
-        for symbol, signature in _SIGNATURES.items():
+        signatures = {name: (kinds, None) for name, kinds in _SIGNATURES.items()}
+        for symbol, (kinds, returned) in (signatures | _COUNTED).items():
             function = getattr(library, symbol)
-            function.restype = None
-            function.argtypes = [_CTYPES[kind] for kind in signature]
+            function.restype = returned
+            function.argtypes = [_CTYPES[kind] for kind in kinds]
             self._call[symbol] = function
-        self._tiles = bool(library.pm_has_tiles())
-        self._packed: dict[int, tuple[I8, I8]] = {}
+        self.use_tiles = allow_tiles and bool(self._call["pm_tiles_allowed"]())
+        vectors: str = self._call["pm_vector_routine"]().decode()
+        self.products = "amx" if self.use_tiles else vectors
+        self._packed: dict[int, tuple[I8, PackedWeight]] = {}
 
     def product(self, planes: I8, weight: QuantisedWeight) -> I32:
-        """Exact product; see `Kernels`.
+        """Exact product; see `Kernels`. Packs the weight at its first use and keeps that."""
+        packed = self._kept(weight)
+        acc = np.empty((len(planes), packed.columns), np.int32)
+        failed = self._call["pm_product"](
+            _i8(planes),
+            _i8(packed.tiles),
+            len(planes),
+            packed.columns,
+            packed.depth,
+            int(self.use_tiles),
+            self.threads,
+            _i32(acc),
+        )
+        if failed:
+            raise KernelError(f"no memory for the planes of a product of {planes.shape}")
+        return acc
 
-        On tile registers where the CPU has them and the shape fits them, else by torch. Both are
-        exact, so which of them ran shows in the time alone.
+    def pack(self, weight: QuantisedWeight, *, gated: bool = False) -> PackedWeight:
+        """Return the weight in the order in which products read it.
+
+        Args:
+            weight: (n, k); with `gated`, gate rows then as many up rows.
+            gated: see `PackedWeight`.
+
         """
         n, k = weight.values.shape
-        if self._tiles and n % TILE_COLUMNS == 0 and k % TILE_DEPTH == 0:
-            m = len(planes)
-            acc = np.empty((m, n), np.int32)
-            self._call["pm_tile_product"](
-                _i8(planes), _i8(self._pack(weight.values)), m, n, k, _i32(acc)
-            )
-            return acc
-        left = torch.from_numpy(planes)
-        result: NDArray[np.int32] = torch._int_mm(  # noqa: SLF001 (the only exact int8 product)
-            left, torch.from_numpy(weight.values).t()
-        ).numpy()
-        return result
+        tiles = np.empty(self._call["pm_packed_bytes"](n, k, int(gated)), np.int8)
+        parts = -(-k // TILE_DEPTH)
+        scale = np.empty(len(tiles) // (parts * TILE_DEPTH), np.float32)
+        self._call["pm_pack_weight"](
+            _i8(weight.values), _f32(weight.scale), n, k, int(gated), self.threads,
+            _i8(tiles), _f32(scale),
+        )  # fmt: skip
+        return PackedWeight(tiles, scale, n, k, gated)
 
-    def _pack(self, values: I8) -> I8:
-        """Return the weight in tile order, packed at its first use and kept as long as this is."""
-        found = self._packed.get(id(values))
+    def _kept(self, weight: QuantisedWeight) -> PackedWeight:
+        found = self._packed.get(id(weight.values))
         if found is None:
-            n, k = values.shape
-            packed = np.empty(n * k, np.int8)
-            self._call["pm_pack_tiles"](_i8(values), n, k, _i8(packed))
             # The weight itself is kept beside it, so that its id can't come to mean another.
-            found = self._packed[id(values)] = (values, packed)
+            found = self._packed[id(weight.values)] = (weight.values, self.pack(weight))
         return found[1]
+
+    def run_pass(
+        self, model: ctypes.Structure, rows: ctypes.Structure, wanted: int, hidden: int
+    ) -> Quantised:
+        """Run a whole forward pass; see `decoder.fused`, which makes the structures."""
+        out = _empty(wanted, hidden)
+        failed = self._call["pm_pass"](
+            ctypes.addressof(model),
+            ctypes.addressof(rows),
+            self.threads,
+            _i8(out.planes),
+            _f32(out.scale),
+        )
+        if failed:
+            raise KernelError("no memory for the rows of a forward pass; declare fewer a pass")
+        return out
 
     def embed(self, table: QuantisedWeight, ids: I32) -> F32:
         """See `Kernels`."""
@@ -130,7 +197,7 @@ class NativeKernels:
         """See `Kernels`."""
         rows, n = x.shape
         out = _empty(rows, n)
-        self._call["pm_quantise"](_f32(x), rows, n, _i8(out.planes), _f32(out.scale))
+        self._call["pm_quantise"](_f32(x), rows, n, self.threads, _i8(out.planes), _f32(out.scale))
         return out
 
     def rmsnorm_quantise(self, x: F32, weight: F32, eps: float) -> Quantised:
@@ -138,7 +205,7 @@ class NativeKernels:
         rows, n = x.shape
         out = _empty(rows, n)
         self._call["pm_rmsnorm_quantise"](
-            _f32(x), _f32(weight), eps, rows, n, _i8(out.planes), _f32(out.scale)
+            _f32(x), _f32(weight), eps, rows, n, self.threads, _i8(out.planes), _f32(out.scale)
         )
         return out
 
@@ -156,6 +223,7 @@ class NativeKernels:
             rows,
             n,
             int(into is not None),
+            self.threads,
             _f32(y),
         )
         return y
@@ -174,6 +242,7 @@ class NativeKernels:
             eps,
             rows,
             n,
+            self.threads,
             _f32(x),
             _i8(out.planes),
             _f32(out.scale),
@@ -190,6 +259,7 @@ class NativeKernels:
             _f32(column_scale),
             rows,
             n,
+            self.threads,
             _i8(out.planes),
             _f32(out.scale),
         )
@@ -208,8 +278,7 @@ class NativeKernels:
         position: I32,
         slot: I64,
         shape: HeadShape,
-        keys: F32,
-        values: F32,
+        cache: KVLayer,
     ) -> F32:
         """See `Kernels`."""
         rows = acc.shape[0] // 2
@@ -231,27 +300,31 @@ class NativeKernels:
             shape.heads,
             shape.kv_heads,
             shape.head_dim,
+            self.threads,
             _f32(q),
-            _f32(keys),
-            _f32(values),
+            _i8(cache.keys),
+            _i8(cache.values),
+            _f32(cache.key_scale),
+            _f32(cache.value_scale),
         )
         return q
 
     def attention_quantise(
         self,
         q: F32,
-        keys: F32,
-        values: F32,
+        cache: KVLayer,
         path: PathIndex,
         softmax_scale: float,
         shape: HeadShape,
     ) -> Quantised:
         """See `Kernels`."""
         out = _empty(len(q), shape.heads * shape.head_dim)
-        self._call["pm_attention_quantise"](
+        failed = self._call["pm_attention_quantise"](
             _f32(q),
-            _f32(keys),
-            _f32(values),
+            _i8(cache.keys),
+            _i8(cache.values),
+            _f32(cache.key_scale),
+            _f32(cache.value_scale),
             _i32(path.table),
             _i64(path.table_offsets),
             _i32(path.prefix),
@@ -262,9 +335,13 @@ class NativeKernels:
             shape.heads,
             shape.kv_heads,
             shape.head_dim,
+            int(self.use_tiles),
+            self.threads,
             _i8(out.planes),
             _f32(out.scale),
         )
+        if failed:
+            raise KernelError("no memory for attention; declare fewer rows a pass")
         return out
 
     def gathered_head(
@@ -282,6 +359,7 @@ class NativeKernels:
             _i32(want_row),
             _i32(want_token),
             len(want_row),
+            self.threads,
             _f32(logits),
         )
         return logits
@@ -291,7 +369,15 @@ class NativeKernels:
         rows, n = x.shape
         out = _empty(rows, n)
         self._call["pm_layernorm_quantise"](
-            _f32(weight), _f32(bias), eps, rows, n, _f32(x), _i8(out.planes), _f32(out.scale)
+            _f32(weight),
+            _f32(bias),
+            eps,
+            rows,
+            n,
+            self.threads,
+            _f32(x),
+            _i8(out.planes),
+            _f32(out.scale),
         )
         return out
 
@@ -319,6 +405,7 @@ class NativeKernels:
             eps,
             rows,
             n,
+            self.threads,
             _f32(x),
             _i8(out.planes),
             _f32(out.scale),
@@ -336,6 +423,7 @@ class NativeKernels:
             _f32(bias),
             rows,
             n,
+            self.threads,
             _i8(out.planes),
             _f32(out.scale),
         )
@@ -358,7 +446,13 @@ def _empty(rows: int, n: int) -> Quantised:
     return Quantised(np.empty((2 * rows, n), np.int8), np.empty(rows, np.float32))
 
 
-def _pointer(array: NDArray[Any] | None, dtype: type[np.generic]) -> int | None:
+def address(array: NDArray[Any] | None, dtype: type[np.generic]) -> int | None:
+    """Return where the array's first element lies, None for no array.
+
+    Raises:
+        KernelError: another dtype, or not in C order: C can't tell.
+
+    """
     if array is None:
         return None
     if array.dtype != dtype or not array.flags.c_contiguous:
@@ -366,21 +460,20 @@ def _pointer(array: NDArray[Any] | None, dtype: type[np.generic]) -> int | None:
             f"a kernel was handed {array.dtype} {array.shape} (C order: "
             f"{array.flags.c_contiguous}); it takes {np.dtype(dtype)} in C order"
         )
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return array.ctypes.data
 
 
 def _f32(array: NDArray[Any] | None) -> int | None:
-    return _pointer(array, np.float32)
+    return address(array, np.float32)
 
 
 def _i8(array: NDArray[Any] | None) -> int | None:
-    return _pointer(array, np.int8)
+    return address(array, np.int8)
 
 
 def _i32(array: NDArray[Any] | None) -> int | None:
-    return _pointer(array, np.int32)
+    return address(array, np.int32)
 
 
 def _i64(array: NDArray[Any] | None) -> int | None:
-    return _pointer(array, np.int64)
+    return address(array, np.int64)

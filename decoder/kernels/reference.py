@@ -8,8 +8,11 @@ where every partial sum is below 2^53 and so exact in any order.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from decoder.kernels import layout
 from decoder.kernels.base import (
     BLOCK_POSITIONS,
     F32,
@@ -17,12 +20,18 @@ from decoder.kernels.base import (
     I32,
     I64,
     HeadShape,
+    KVLayer,
     PathIndex,
     Quantised,
     QuantisedWeight,
 )
+from decoder.kernels.layout import HeadIntegers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LANES = 32
+PROBABILITY_ONE = np.float32(2**22)
 QMAX = np.float32(32639)
 ROUND_MAGIC = np.float32(12582912.0)
 TINY_AMAX_BITS = 0x0DA24260
@@ -176,8 +185,7 @@ class ReferenceKernels:
         position: I32,
         slot: I64,
         shape: HeadShape,
-        keys: F32,
-        values: F32,
+        cache: KVLayer,
     ) -> F32:
         """NUMERICS 6."""
         y = dequantise_rows(acc, row_scale, column_scale)
@@ -193,16 +201,13 @@ class ReferenceKernels:
             k = rms_rows(k, k_norm, eps)
         if rotary is not None:
             q, k = _rotate(q, rotary, position), _rotate(k, rotary, position)
-        block, offset = slot // BLOCK_POSITIONS, slot % BLOCK_POSITIONS
-        keys[block, :, :, offset] = k
-        values[block, :, offset, :] = v
+        layout.store(cache, slot, _quantise_heads(k), _quantise_heads(v))
         return np.ascontiguousarray(q)
 
     def attention_quantise(
         self,
         q: F32,
-        keys: F32,
-        values: F32,
+        cache: KVLayer,
         path: PathIndex,
         softmax_scale: float,
         shape: HeadShape,
@@ -214,24 +219,19 @@ class ReferenceKernels:
             tail = path.tail[path.tail_offsets[row] : path.tail_offsets[row + 1]]
             logical = np.concatenate([np.arange(path.prefix[row], dtype=np.int32), tail])
             block = path.table[path.table_offsets[row] + logical // BLOCK_POSITIONS]
-            offset = logical % BLOCK_POSITIONS
-            k = np.repeat(keys[block, :, :, offset], group, axis=1)  # (path, heads, d)
-            v = np.repeat(values[block, :, offset, :], group, axis=1)
-            query = q[row] * _F(softmax_scale)
-            score = np.zeros((len(logical), shape.heads), np.float32)
-            for i in range(shape.head_dim):
-                score = score + query[:, i] * k[:, :, i]
-            p = exp_stated(score - score.max(axis=0))
-            total = np.zeros(shape.heads, np.float32)
-            acc = np.zeros((shape.heads, shape.head_dim), np.float32)
-            for start in range(0, len(logical), BLOCK_POSITIONS):
-                end = min(start + BLOCK_POSITIONS, len(logical))
-                part = np.zeros_like(acc)
-                for t in range(start, end):
-                    part = part + p[t][:, None] * v[t]
-                total = total + lane_sum(np.ascontiguousarray(p[start:end].T))
-                acc = acc + part
-            out[row] = acc / total[:, None]
+            slot = block.astype(np.int64) * BLOCK_POSITIONS + logical % BLOCK_POSITIONS
+            keys, values = layout.load(cache, slot, shape.head_dim)
+            query = _quantise_heads(q[row : row + 1] * _F(softmax_scale))
+            for head in range(shape.heads):
+                own = head // group
+                out[row, head] = _attend(
+                    query.integers[0, head],
+                    query.scale[0, head],
+                    keys.integers[:, own],
+                    keys.scale[:, own],
+                    values.integers[:, own],
+                    values.scale[:, own],
+                )
         return quantise_rows(out.reshape(len(q), -1))
 
     def gathered_head(
@@ -279,6 +279,44 @@ class ReferenceKernels:
     def gelu(self, x: F32) -> F32:
         """NUMERICS 9."""
         return gelu_stated(x)
+
+
+def _quantise_heads(x: F32) -> HeadIntegers:
+    """Quantise each head of x (rows, heads, d) on its own."""
+    rows, heads, d = x.shape
+    flat = quantise_rows(np.ascontiguousarray(x).reshape(rows * heads, d))
+    high, low = flat.planes[: rows * heads], flat.planes[rows * heads :]
+    integers = high.astype(np.int32) * 256 + low
+    return HeadIntegers(integers.reshape(rows, heads, d), flat.scale.reshape(rows, heads))
+
+
+def _joined(left: I32, right: I32) -> F32:
+    """Sum left (..., n) times right (n, m) of 16-bit integers, joined from its planes (..., m)."""
+    left_high = (left + 128) >> 8
+    right_high = (right + 128) >> 8
+    left_low, right_low = left - left_high * 256, right - right_high * 256
+
+    def exact(a: I32, b: I32) -> NDArray[np.int64]:
+        # Through f64: every partial sum is an integer far below 2^53.
+        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+
+    outer = exact(left_high, right_high).astype(np.float32)
+    middle = (exact(left_high, right_low) + exact(left_low, right_high)).astype(np.float32)
+    inner = exact(left_low, right_low).astype(np.float32)
+    return (outer * _F(65536) + middle * _F(256)) + inner
+
+
+def _attend(  # one query vector (d,) over n positions
+    query: I32, query_scale: np.float32, keys: I32, key_scale: F32, values: I32, value_scale: F32
+) -> F32:
+    score = _joined(query[None], np.ascontiguousarray(keys.T))[0] * (query_scale * key_scale)
+    p = exp_stated(score - score.max())
+    sound = np.where(np.isnan(p), _F(0), p)  # a row that is not finite is lost anyway
+    total = np.float32(float(round_even(sound * PROBABILITY_ONE).astype(np.int64).sum()) * 2**-22)
+    weights = quantise_rows((p * value_scale)[None])
+    integers = weights.planes[:1].astype(np.int32) * 256 + weights.planes[1:]
+    y: F32 = _joined(integers, values)[0] * weights.scale[0] / total
+    return y
 
 
 def _rotate(x: F32, rotary: tuple[F32, F32], position: I32) -> F32:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from decoder.config import ModelConfig
+from decoder.fused import make_transformer
 from decoder.kernels import make_kernels
 from decoder.rotary import rotary_tables
 from decoder.transformer import Transformer
@@ -91,6 +92,6 @@ def make_model() -> MakeModel:
         chosen = config or small_config()
         weights = pack_weights(chosen, random_tensors(chosen).get)
         rotary = rotary_tables(chosen.context_length, chosen.head_dim, chosen.rope_theta)
-        return Transformer(chosen, weights, make_kernels(kernels, threads=threads), rotary)
+        return make_transformer(chosen, weights, make_kernels(kernels, threads=threads), rotary)
 
     return make

@@ -15,7 +15,6 @@ from decoder.kv import KVPool, blocks_for
 from decoder.loading import read_checkpoint
 from decoder.loading.safetensors_dir import parse_config
 from decoder.model import load_model
-from decoder.transformer import Transformer
 from tests.decoder.conftest import random_tensors, small_config
 from tests.decoder.test_invariance import Line, model, run_lines
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from decoder.config import ModelConfig
+    from decoder.transformer import Transformer
 
 transformers = pytest.importorskip("transformers")
 
@@ -90,13 +90,14 @@ def test_small_random_models_agree_with_transformers(architecture: str) -> None:
         true = float_model(config)(torch.from_numpy(tokens).long()[None]).logits[0]
     runner = model(architecture)
     if config != runner.config:
+        from decoder.fused import make_transformer  # noqa: PLC0415
         from decoder.kernels import make_kernels  # noqa: PLC0415
         from decoder.rotary import rotary_tables  # noqa: PLC0415
         from decoder.weights import pack_weights  # noqa: PLC0415
 
         rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
         weights = pack_weights(config, random_tensors(config).get)
-        runner = Transformer(config, weights, make_kernels("native", threads=1), rotary)
+        runner = make_transformer(config, weights, make_kernels("native", threads=1), rotary)
     kl, share, same = divergence(all_logits(runner, tokens), true)
     assert kl < 2e-3
     assert share > 0.1

@@ -19,6 +19,7 @@ from decoder.errors import (
     RowFaultError,
 )
 from decoder.kernels.base import F32, I32, Quantised
+from decoder.kv import block_bytes
 from decoder.trie import Trie
 from tests.decoder.conftest import small_config
 from tests.decoder.tries import Names, build_trie, exhaustive
@@ -223,7 +224,7 @@ def test_a_long_prompt_does_not_hold_up_a_short_one() -> None:
 def test_declared_limits_hold() -> None:
     """Slots and memory are refused with a typed error, and a pass never exceeds its rows."""
     config = small_config()
-    block = config.kv_bytes_per_position * 64
+    block = block_bytes(config)
     engine = Engine(PathRunner(config), EngineConfig(max_slots=2, kv_bytes=4 * block))
     names = [(1, 0), (2, 0)]
     with pytest.raises(RequestError, match="would need 6 KV blocks"):
@@ -244,7 +245,7 @@ def test_declared_limits_hold() -> None:
 def test_walks_that_outgrow_memory_give_way_one_by_one() -> None:
     """When nobody can move, the last to come fails with a typed error; the first is answered."""
     config = small_config()
-    block = config.kv_bytes_per_position * 64
+    block = block_bytes(config)
     engine = Engine(PathRunner(config), EngineConfig(kv_bytes=3 * block, tree_tokens=1))
     deep = [(*[1] * i, 2, 0) for i in range(1, 120)]
     first = engine.submit(request(deep, [9] * 60, top_k=200))

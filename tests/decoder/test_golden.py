@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
 
-from decoder.kernels import build
+from decoder import golden_request
+from decoder.kernels import build, make_kernels
+from decoder.kernels.native import NativeKernels
 from tests.decoder import golden
 
 VECTORS = json.loads(Path(__file__).with_name("golden.json").read_text())
@@ -27,12 +30,30 @@ def test_the_embedded_models_give_the_golden_bits() -> None:
 
 
 @pytest.mark.parametrize("architecture", golden.ARCHITECTURES)
-def test_a_build_for_the_plainest_cpu_gives_the_same_bits(
-    architecture: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("cpu", ["x86-64", "haswell"])
+def test_builds_for_lesser_cpus_give_the_same_bits(
+    architecture: str, cpu: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without this CPU's vector registers the width of every loop differs, and no bit does."""
-    plain = tuple(flag for flag in build.FLAGS if flag != "-march=native")
-    assert len(plain) == len(build.FLAGS) - 1
-    monkeypatch.setattr(build, "FLAGS", plain)
+    """With other vector registers every loop has another width, and no bit differs."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("these are x86 builds")
+    lesser = tuple(flag.replace("=native", f"={cpu}") for flag in build.FLAGS)
+    assert lesser != build.FLAGS
+    monkeypatch.setattr(build, "FLAGS", lesser)
     monkeypatch.setenv("POINTSMAN_CACHE", str(tmp_path))
+    assert NativeKernels(1).products == {"x86-64": "portable", "haswell": "avx2"}[cpu]
     assert golden.small_vectors(architecture, "native") == VECTORS["small"][architecture]
+
+
+def test_vector_registers_alone_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tile registers change the time and no bit."""
+    kernels = NativeKernels(2, allow_tiles=False)
+    assert kernels.products != "amx"
+    monkeypatch.setattr(golden, "make_kernels", lambda name, threads: kernels)
+    assert golden.small_vectors("qwen3", "native") == VECTORS["small"]["qwen3"]
+
+
+@pytest.mark.parametrize("kernels", ["native", "reference"])
+def test_the_golden_request_gives_its_bits(kernels: str) -> None:
+    """What every start is held to is what the reference gives."""
+    assert golden_request.answer_digest(make_kernels(kernels)) == golden_request.DIGEST

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from decoder.config import ModelConfig
 from decoder.engine import Engine, EngineConfig, WalkRequest
-from decoder.kernels import make_kernels
+from decoder.fused import FusedTransformer, make_transformer
+from decoder.kernels import layout, make_kernels
 from decoder.kernels.base import F32, I32, PathIndex, Quantised
 from decoder.kv import KVPool, blocks_for
 from decoder.rotary import rotary_tables
@@ -28,7 +29,7 @@ def model(architecture: str, *, kernels: str = "native", threads: int = 1) -> Tr
     config = small_config(architecture)
     weights = pack_weights(config, random_tensors(config).get)
     rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
-    return Transformer(config, weights, make_kernels(kernels, threads=threads), rotary)
+    return make_transformer(config, weights, make_kernels(kernels, threads=threads), rotary)
 
 
 @dataclass
@@ -75,13 +76,14 @@ def run_lines(runner: Transformer, kv: KVPool, lines: list[Line]) -> list[Quanti
     return results
 
 
-def bits(hidden: Quantised, kv: KVPool, line: Line) -> bytes:
+def bits(hidden: Quantised, kv: KVPool, line: Line, head_dim: int = 16) -> bytes:
     """Hidden planes and scales, and every key and value the line holds."""
     place = np.arange(len(line.tokens))
-    blocks = np.array(line.blocks)[place // 64]
+    slot = np.array(line.blocks, np.int64)[place // 64] * 64 + place % 64
     cache = b"".join(
-        k[blocks, :, :, place % 64].tobytes() + v[blocks, :, place % 64].tobytes()
-        for k, v in zip(kv.keys, kv.values, strict=True)
+        part.integers.tobytes() + part.scale.tobytes()
+        for layer in kv.layers
+        for part in layout.load(layer, slot, head_dim)
     )
     return hidden.planes.tobytes() + hidden.scale.tobytes() + cache
 
@@ -159,6 +161,17 @@ def test_step_by_step_equals_whole_prefill(architecture: str) -> None:
         np.concatenate([r.scale for r in rows]),
     )
     assert bits(joined, kv, Line(tokens, 0, blocks)) == alone(runner, tokens)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("length", [1, 20, 130])
+def test_one_call_gives_the_bits_of_its_operations(architecture: str, length: int) -> None:
+    """Few rows are shared by columns, many by rows; each equals the pass operation by operation."""
+    fused = model(architecture, threads=2)
+    assert isinstance(fused, FusedTransformer)
+    apart = Transformer(fused.config, fused.weights, fused.kernels, fused.rotary)
+    tokens = np.random.default_rng(9).integers(0, 97, length).astype(np.int32)
+    assert alone(fused, tokens) == alone(apart, tokens)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

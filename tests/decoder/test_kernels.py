@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from decoder.errors import KernelError
-from decoder.kernels import make_kernels
-from decoder.kernels.base import HeadShape, PathIndex, Quantised, QuantisedWeight
+from decoder.kernels import layout, make_kernels
+from decoder.kernels.base import HeadShape, KVLayer, PathIndex, Quantised, QuantisedWeight
+from decoder.kernels.native import NativeKernels
 from decoder.kernels.reference import ReferenceKernels, lane_sum
 
 NATIVE = make_kernels("native", threads=2)
+WITHOUT_TILES = NativeKernels(2, allow_tiles=False)
 REFERENCE = ReferenceKernels()
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -69,7 +71,10 @@ def test_a_row_that_is_not_finite_is_marked_and_its_neighbours_are_not(bad: floa
 
 
 @given(
-    st.integers(1, 70), st.sampled_from([8, 64, 576]), st.sampled_from([8, 40, 192]), st.integers()
+    st.integers(1, 70),
+    st.sampled_from([8, 64, 100, 576]),
+    st.sampled_from([1, 8, 40, 192]),
+    st.integers(),
 )
 @settings(deadline=None)
 def test_products_are_exact(rows: int, width: int, out: int, seed: int) -> None:
@@ -82,6 +87,7 @@ def test_products_are_exact(rows: int, width: int, out: int, seed: int) -> None:
     )
     exact = planes.astype(np.int64) @ weight.values.astype(np.int64).T
     assert np.array_equal(NATIVE.product(planes, weight), exact)
+    assert np.array_equal(WITHOUT_TILES.product(planes, weight), exact)
     assert np.array_equal(REFERENCE.product(planes, weight), exact)
 
 
@@ -175,32 +181,84 @@ def test_rows_after_products_agree(rows: int, seed: int) -> None:
     assert results[0] == results[1]
 
 
+def filled_cache(rng: np.random.Generator, shape: HeadShape, blocks: int) -> KVLayer:
+    """Blocks that hold drawn keys and values at every position, and noise elsewhere."""
+    cache = KVLayer(
+        np.zeros((blocks, shape.kv_heads, layout.key_bytes(shape.head_dim)), np.int8),
+        np.zeros((blocks, shape.kv_heads, layout.value_bytes(shape.head_dim)), np.int8),
+        *np.zeros((2, blocks, shape.kv_heads, 64), np.float32),
+    )
+    slot = np.arange(64 * blocks, dtype=np.int64)
+    heads = [
+        layout.HeadIntegers(
+            rng.integers(-32639, 32640, (len(slot), shape.kv_heads, shape.head_dim), np.int32),
+            (rng.random((len(slot), shape.kv_heads)) * 1e-4).astype(np.float32),
+        )
+        for _ in range(2)
+    ]
+    layout.store(cache, slot, *heads)
+    return cache
+
+
 @given(
     st.integers(0, 2**31),
     st.sampled_from([(4, 2, 16), (9, 3, 64), (5, 1, 24), (12, 12, 32), (16, 2, 128)]),
+    st.booleans(),
 )
 @settings(deadline=None, max_examples=40)
-def test_attention_agrees_over_any_path(seed: int, geometry: tuple[int, int, int]) -> None:
+def test_attention_agrees_over_any_path(
+    seed: int, geometry: tuple[int, int, int], tiles: bool
+) -> None:
     """Prefixes that end at, before and past a block's border, with tails out of order."""
     rng = np.random.default_rng(seed)
     shape = HeadShape(*geometry)
-    rows, blocks = 4, 5
+    rows, blocks = int(rng.integers(1, 20)), 5
     q = (rng.normal(size=(rows, shape.heads, shape.head_dim)) * 2).astype(np.float32)
-    size = (blocks, shape.kv_heads, shape.head_dim, 64)
-    keys = rng.normal(size=size).astype(np.float32)
-    values = rng.normal(size=(*size[:2], 64, shape.head_dim)).astype(np.float32)
+    cache = filled_cache(rng, shape, blocks)
     prefix = rng.choice([0, 1, 63, 64, 65, 127, 128, 200], rows).astype(np.int32)
-    tails = [rng.permutation(320)[: rng.integers(1, 9)].astype(np.int32) for _ in range(rows)]
+    tails = [(rng.permutation(320 - p)[: rng.integers(1, 90)] + p).astype(np.int32) for p in prefix]
+    second = rng.integers(0, rows + 1)  # rows from here on are another sequence
     path = PathIndex(
-        table=rng.permutation(blocks).astype(np.int32),
-        table_offsets=np.zeros(rows, np.int64),
+        table=np.concatenate([rng.permutation(blocks), rng.permutation(blocks)]).astype(np.int32),
+        table_offsets=np.where(np.arange(rows) < second, 0, blocks).astype(np.int64),
         prefix=prefix,
         tail=np.concatenate(tails),
         tail_offsets=np.concatenate([[0], np.cumsum([len(t) for t in tails])]).astype(np.int64),
     )
-    left = NATIVE.attention_quantise(q, keys, values, path, 0.125, shape)
-    right = REFERENCE.attention_quantise(q, keys, values, path, 0.125, shape)
+    if second in (0, rows):  # one sequence: what none of its rows sees may hold anything
+        seen = np.concatenate([np.arange(prefix.max()), *tails])
+        unseen = np.setdiff1d(np.arange(320), seen)
+        block = path.table[path.table_offsets[0] + unseen // 64]
+        cache.key_scale[block, :, unseen % 64] = np.nan
+        cache.value_scale[block, :, unseen % 64] = np.inf
+    kernels = NATIVE if tiles else WITHOUT_TILES
+    left = kernels.attention_quantise(q, cache, path, 0.125, shape)
+    right = REFERENCE.attention_quantise(q, cache, path, 0.125, shape)
     assert same(left, right)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([16, 24, 64, 80, 128]))
+def test_what_is_stored_is_loaded(seed: int, head_dim: int) -> None:
+    """Keys and values of any head size come back from any slot, and no other slot changes."""
+    rng = np.random.default_rng(seed)
+    shape = HeadShape(2, 2, head_dim)
+    cache = filled_cache(rng, shape, 2)
+    everywhere = np.arange(128, dtype=np.int64)
+    before = layout.load(cache, everywhere, head_dim)
+    slot = rng.permutation(128)[:5].astype(np.int64)
+    fresh = [
+        layout.HeadIntegers(
+            rng.integers(-32639, 32640, (5, 2, head_dim), np.int32),
+            rng.random((5, 2), dtype=np.float32),
+        )
+        for _ in range(2)
+    ]
+    layout.store(cache, slot, fresh[0], fresh[1])
+    after = layout.load(cache, everywhere, head_dim)
+    for old, new, given_heads in zip(before, after, fresh, strict=True):
+        old.integers[slot], old.scale[slot] = given_heads.integers, given_heads.scale
+        assert np.array_equal(old.integers, new.integers)
+        assert np.array_equal(old.scale, new.scale)
 
 
 def test_attention_is_attention() -> None:
@@ -208,23 +266,44 @@ def test_attention_is_attention() -> None:
     rng = np.random.default_rng(3)
     shape = HeadShape(6, 2, 16)
     q = rng.normal(size=(1, 6, 16)).astype(np.float32)
-    keys = rng.normal(size=(2, 2, 16, 64)).astype(np.float32)
-    values = rng.normal(size=(2, 2, 64, 16)).astype(np.float32)
+    cache = filled_cache(rng, shape, 2)
     length = 100
     path = PathIndex(
         np.array([1, 0], np.int32), np.zeros(1, np.int64), np.array([length], np.int32),
         np.empty(0, np.int32), np.zeros(2, np.int64),
     )  # fmt: skip
-    out = NATIVE.attention_quantise(q, keys, values, path, 0.25, shape)
+    out = NATIVE.attention_quantise(q, cache, path, 0.25, shape)
     found = (out.planes[0].astype(np.float64) * 256 + out.planes[1]) * out.scale[0]
-    k = np.concatenate([keys[1].transpose(0, 2, 1), keys[0].transpose(0, 2, 1)], axis=1)[:, :length]
-    v = np.concatenate([values[1], values[0]], axis=1)[:, :length]
+    slot = np.concatenate([np.arange(64, 128), np.arange(36)])
+    k, v = (
+        h.integers * h.scale.astype(np.float64)[..., None] for h in layout.load(cache, slot, 16)
+    )
     expected = []
     for h in range(6):
-        score = k[h // 3].astype(np.float64) @ q[0, h].astype(np.float64) * 0.25
+        score = k[:, h // 3] @ q[0, h].astype(np.float64) * 0.25
         p = np.exp(score - score.max())
-        expected.append((p / p.sum()) @ v[h // 3])
-    assert np.abs(found - np.concatenate(expected)).max() < 1e-4
+        expected.append((p / p.sum()) @ v[:, h // 3])
+    largest = np.abs(v).max()
+    assert np.abs(found - np.concatenate(expected)).max() < largest * 1e-4
+
+
+def test_a_key_that_is_not_finite_loses_only_the_rows_that_see_it() -> None:
+    """Its scale is NaN, so are the rows' that look at it; others have the bits they had."""
+    rng = np.random.default_rng(4)
+    shape = HeadShape(4, 2, 16)
+    q = rng.normal(size=(3, 4, 16)).astype(np.float32)
+    cache = filled_cache(rng, shape, 1)
+    path = PathIndex(
+        np.array([0], np.int32), np.zeros(3, np.int64), np.array([5, 9, 10], np.int32),
+        np.empty(0, np.int32), np.zeros(4, np.int64),
+    )  # fmt: skip
+    before = NATIVE.attention_quantise(q, cache, path, 0.25, shape)
+    cache.value_scale[0, 1, 9] = np.nan
+    for kernels in (NATIVE, WITHOUT_TILES, REFERENCE):
+        after = kernels.attention_quantise(q, cache, path, 0.25, shape)
+        assert after.scale[:2].tobytes() == before.scale[:2].tobytes()
+        assert after.planes[[0, 1, 3, 4]].tobytes() == before.planes[[0, 1, 3, 4]].tobytes()
+        assert np.isnan(after.scale[2])
 
 
 def test_wrong_arrays_are_refused_at_the_border() -> None:
