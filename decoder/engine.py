@@ -15,6 +15,7 @@ import numpy as np
 from decoder.errors import CapacityError, DecoderError, PassError, RequestError
 from decoder.kernels.base import BLOCK_POSITIONS, F32, I32, PathIndex, Quantised
 from decoder.kv import KVPool, block_bytes, blocks_for
+from decoder.prefix import PrefixCache, PrefixMatch
 from decoder.transformer import PackedRows
 from decoder.trie import AllowedTrie, Trie
 from decoder.walk import Node, Walk
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from decoder.config import ModelConfig
+
+
+PASSED_OVER_TOKENS = 64
+"""Prompt tokens that a request may have more than another for each pass it was left out of."""
 
 
 class Runner(Protocol):
@@ -50,8 +55,8 @@ class EngineConfig:
         kv_bytes: bytes of keys and values in all; never exceeded.
         max_pass_tokens: most rows in one forward pass. Forced tokens up to one branch are never
             split, so a run longer than this has a pass of its own.
-        max_chunk_tokens: most rows of one request in a pass while others wait too, so that a long
-            prompt does not hold up the short ones behind it.
+        prefix_bytes: most bytes, of `kv_bytes`, that keep what finished prompts have read for the
+            next that begin alike; 0 keeps nothing. They are given up when requests need them.
         tree_tokens: most trie tokens that one request runs in a pass. More means fewer passes and
             more work that may turn out unneeded; the answer's bits are the same.
 
@@ -59,15 +64,17 @@ class EngineConfig:
 
     max_slots: int = 16
     kv_bytes: int = 1 << 30
-    max_pass_tokens: int = 512
-    max_chunk_tokens: int = 384
+    max_pass_tokens: int = 256
+    prefix_bytes: int = 128 << 20
     tree_tokens: int = 64
 
     def __post_init__(self) -> None:
         """Refuse values that can't work."""
-        for name in ("max_slots", "kv_bytes", "max_pass_tokens", "max_chunk_tokens", "tree_tokens"):
+        for name in ("max_slots", "kv_bytes", "max_pass_tokens", "tree_tokens"):
             if getattr(self, name) < 1:
                 raise DecoderError(f"EngineConfig.{name} is {getattr(self, name)}; give at least 1")
+        if self.prefix_bytes < 0:
+            raise DecoderError(f"EngineConfig.prefix_bytes is {self.prefix_bytes}; give 0 or more")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +103,7 @@ class WalkResult:
         leaves: (k,) int32, best first; ties by leaf number.
         logprobs: (k,) f64, renormalised over allowed children at each branch.
         prompt_tokens: tokens of the prompt.
+        cached_tokens: of these, tokens that an earlier prompt had read.
         scored_tokens: children that were given a logit.
         tree_tokens: trie tokens that were run.
         passes: forward passes the request took part in.
@@ -105,6 +113,7 @@ class WalkResult:
     leaves: I32
     logprobs: NDArray[np.float64]
     prompt_tokens: int
+    cached_tokens: int
     scored_tokens: int
     tree_tokens: int
     passes: int
@@ -121,14 +130,20 @@ class Finished:
 
 @dataclass(slots=True, eq=False)
 class _Alive:
-    """A request's state: how much of its prompt is in the cache, and its walk."""
+    """A request's state: how much of its prompt is read, and its walk.
+
+    `blocks` holds the shared blocks first, then its own. `passed_over` counts the passes since the
+    last that it had a part in.
+    """
 
     handle: int
     prompt: I32
     walk: Walk
+    match: PrefixMatch
     blocks: list[int]
     next_slot: int
     fed: int = 0
+    passed_over: int = 0
     scored_tokens: int = 0
     tree_tokens: int = 0
     passes: int = 0
@@ -171,6 +186,7 @@ class Engine:
                 f"takes {needed}"
             )
         self._kv = KVPool(runner.config, blocks)
+        self._prefixes = PrefixCache(self._kv, min(blocks, self.config.prefix_bytes // needed))
         self._alive: dict[int, _Alive] = {}
         self._ended: list[Finished] = []  # outcomes that a broken pass kept from being told
         self._next_handle = 1
@@ -182,8 +198,8 @@ class Engine:
 
     @property
     def free_blocks(self) -> int:
-        """KV blocks that nobody holds."""
-        return self._kv.free_blocks
+        """KV blocks that no request alive holds; some may keep what earlier prompts read."""
+        return self._kv.free_blocks + self._prefixes.unused
 
     def submit(self, request: WalkRequest) -> int:
         """Take a request in; return its handle.
@@ -203,18 +219,12 @@ class Engine:
                 f"all {self.config.max_slots} slots are in use; wait for a request to finish"
             )
         walk = Walk(AllowedTrie(request.trie, request.allowed), request.top_k)
-        blocks: list[int] = []
-        if not walk.done:
-            needed = blocks_for(len(prompt) + self.config.tree_tokens)
-            if needed > self._kv.blocks:
-                raise RequestError(
-                    f"the prompt has {len(prompt)} tokens and would need {needed} KV blocks of the "
-                    f"{self._kv.blocks} there are; shorten it or declare more KV memory"
-                )
-            blocks = self._kv.take(needed)
         handle = self._next_handle
         self._next_handle += 1
-        self._alive[handle] = _Alive(handle, prompt, walk, blocks, next_slot=len(prompt))
+        state = _Alive(handle, prompt, walk, PrefixMatch(()), [], next_slot=len(prompt))
+        if not walk.done:
+            self._begin(state)
+        self._alive[handle] = state
         return handle
 
     def cancel(self, handle: int) -> bool:
@@ -222,7 +232,7 @@ class Engine:
         state = self._alive.pop(handle, None)
         if state is None:
             return False
-        self._kv.give_back(state.blocks)
+        self._give_back(state)
         return True
 
     def step(self) -> list[Finished]:
@@ -271,20 +281,55 @@ class Engine:
                 "another tokenizer?"
             )
 
+    def _begin(self, state: _Alive) -> None:
+        """Take what the request needs to read its prompt, and take over what is read already."""
+        prompt = state.prompt.tolist()
+        needed = blocks_for(len(prompt) + self.config.tree_tokens)
+        if needed > self._kv.blocks:
+            raise RequestError(
+                f"the prompt has {len(prompt)} tokens and would need {needed} KV blocks of the "
+                f"{self._kv.blocks} there are; shorten it or declare more KV memory"
+            )
+        match = self._prefixes.match(prompt)
+        self._prefixes.hold(match)
+        try:
+            own = self._take(needed - len(match.shared))
+        except CapacityError:
+            self._prefixes.release(match)
+            raise
+        if match.copied is not None:
+            if self._prefixes.keeps(match.copied):
+                self._kv.copy(match.copied.block, own[0])
+            else:  # it was given up to make room for this very request
+                match = PrefixMatch(match.shared)
+        state.match, state.fed = match, match.tokens
+        state.blocks = [*(node.block for node in match.shared), *own]
+
+    def _take(self, count: int) -> list[int]:
+        """Take blocks, from what earlier prompts left where there are no others."""
+        self._prefixes.give_up(count - self._kv.free_blocks)
+        return self._kv.take(count)
+
+    def _give_back(self, state: _Alive) -> None:
+        """Give back what the request holds."""
+        self._kv.give_back(state.blocks[len(state.match.shared) :])
+        self._prefixes.release(state.match)
+        state.blocks, state.match = [], PrefixMatch(())
+
     def _plan(self, finished: list[Finished]) -> _Plan:
+        """Pack the next pass: who has least left to read first, who was passed over sooner."""
         plan = _Plan()
-        budget = self.config.max_pass_tokens
-        crowded = len(self._alive) > 1
         stalled: tuple[_Alive, CapacityError] | None = None
-        for state in list(self._alive.values()):
-            room = budget - plan.rows
-            if room <= 0:
-                break
-            limit = min(room, self.config.max_chunk_tokens) if crowded else room
-            try:
-                self._plan_request(plan, state, limit)
-            except CapacityError as error:
-                stalled = state, error
+        for state in sorted(self._alive.values(), key=_turn):
+            room = self.config.max_pass_tokens - plan.rows
+            before = plan.rows
+            if room > 0:
+                try:
+                    self._plan_request(plan, state, room)
+                except CapacityError as error:
+                    if stalled is None or state.handle > stalled[0].handle:
+                        stalled = state, error
+            state.passed_over = 0 if plan.rows > before else state.passed_over + 1
         if stalled and not plan.rows:
             # Nobody can move: the one that came last gives way, so that the others can.
             finished.append(self._fail(*stalled))
@@ -368,7 +413,7 @@ class Engine:
     def _reserve(self, state: _Alive, tokens: int) -> None:
         missing = blocks_for(state.next_slot + tokens) - len(state.blocks)
         if missing > 0:
-            state.blocks.extend(self._kv.take(missing))
+            state.blocks.extend(self._take(missing))
 
     def _run(self, plan: _Plan, finished: list[Finished]) -> None:
         wanted = np.array(sorted({row for row, _, _ in plan.wanted}), np.int64)
@@ -413,12 +458,18 @@ class Engine:
                 finished.append(self._finish(state))
 
     def _finish(self, state: _Alive) -> Finished:
+        if state.fed == len(state.prompt):
+            own = state.blocks[len(state.match.shared) :]
+            self._prefixes.keep(state.prompt.tolist(), state.match, own)
+            state.blocks[len(state.match.shared) :] = own
+        cached = state.match.tokens
         self.cancel(state.handle)
         walk = state.walk
         result = WalkResult(
             leaves=np.array(walk.leaves, np.int32),
             logprobs=np.array(walk.logprobs, np.float64),
             prompt_tokens=len(state.prompt),
+            cached_tokens=cached,
             scored_tokens=state.scored_tokens,
             tree_tokens=state.tree_tokens,
             passes=state.passes,
@@ -428,6 +479,12 @@ class Engine:
     def _fail(self, state: _Alive, error: DecoderError) -> Finished:
         self.cancel(state.handle)
         return Finished(state.handle, None, error)
+
+
+def _turn(state: _Alive) -> tuple[int, int]:
+    """Order of service: the shortest rest first, each pass without a part making up for some."""
+    rest = len(state.prompt) - state.fed
+    return rest - PASSED_OVER_TOKENS * state.passed_over, state.handle
 
 
 def _new_tokens(nodes: Sequence[Node]) -> int:

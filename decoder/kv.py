@@ -32,6 +32,7 @@ class KVPool:
         keys = np.zeros((*at, layout.key_bytes(config.head_dim)), np.int8)
         values = np.zeros((*at, layout.value_bytes(config.head_dim)), np.int8)
         scales = np.zeros((2, *at, BLOCK_POSITIONS), np.float32)
+        self._whole = (keys, values, scales[0], scales[1])
         self.layers = tuple(
             KVLayer(keys[i], values[i], scales[0, i], scales[1, i]) for i in range(config.layers)
         )
@@ -50,6 +51,11 @@ class KVPool:
                 "wait for a request to finish, or declare more KV memory"
             )
         return [self._free.pop() for _ in range(count)]
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy a block, all layers and all 64 positions, whatever they hold."""
+        for array in self._whole:
+            array[:, target] = array[:, source]
 
     def give_back(self, blocks: list[int]) -> None:
         """Return blocks to the pool and empty the caller's list."""

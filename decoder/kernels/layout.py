@@ -71,11 +71,13 @@ def load(cache: KVLayer, slot: I64, head_dim: int) -> tuple[HeadIntegers, HeadIn
     tall = _value_view(cache.values, head_dim)[block, :, :, :, offset // 4, :, offset % 4]
     return (
         HeadIntegers(
-            _integers(wide.reshape(n, heads, 2, -1)[..., :head_dim]),
+            _integers(wide.reshape(n, heads, 2, _parts(head_dim) * 64)[..., :head_dim]),
             np.ascontiguousarray(cache.key_scale[block, :, offset]),
         ),
         HeadIntegers(
-            _integers(tall.swapaxes(2, 3).reshape(n, heads, 2, -1)[..., :head_dim]),
+            _integers(
+                tall.swapaxes(2, 3).reshape(n, heads, 2, _groups(head_dim) * PANEL)[..., :head_dim]
+            ),
             np.ascontiguousarray(cache.value_scale[block, :, offset]),
         ),
     )

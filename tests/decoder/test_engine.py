@@ -18,7 +18,7 @@ from decoder.errors import (
     RequestError,
     RowFaultError,
 )
-from decoder.kernels.base import F32, I32, Quantised
+from decoder.kernels.base import F32, I32, KVLayer, Quantised
 from decoder.kv import block_bytes
 from decoder.trie import Trie
 from tests.decoder.conftest import small_config
@@ -48,31 +48,35 @@ def fake_logits(path: tuple[int, ...], tokens: Sequence[int]) -> np.ndarray:
 
 
 class PathRunner:
-    """A runner that reads each row's path back out of the slots, as attention would."""
+    """A runner that reads each row's path back out of the cache, as attention would.
+
+    A token and its position stand where the scales of a key and a value do.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
         self.passes: list[int] = []
-        self._memory: dict[int, tuple[int, int]] = {}
         self._paths: list[tuple[int, ...]] = []
 
     def forward(self, rows: PackedRows, kv: KVPool) -> Quantised:
         self.passes.append(len(rows.ids))
         assert len(set(rows.slot.tolist())) == len(rows.slot), "two rows write one slot"
-        for row, slot in enumerate(rows.slot.tolist()):
-            self._memory[slot] = (int(rows.ids[row]), int(rows.position[row]))
-        self._paths = [self._path(rows, int(row)) for row in rows.wanted]
+        cache, block, offset = kv.layers[0], rows.slot // 64, rows.slot % 64
+        cache.key_scale[block, 0, offset] = rows.ids
+        cache.value_scale[block, 0, offset] = rows.position
+        self._paths = [self._path(rows, int(row), cache) for row in rows.wanted]
         n = len(rows.wanted)
         return Quantised(np.zeros((2 * n, 8), np.int8), np.zeros(n, np.float32))
 
-    def _path(self, rows: PackedRows, row: int) -> tuple[int, ...]:
+    def _path(self, rows: PackedRows, row: int, cache: KVLayer) -> tuple[int, ...]:
         index = rows.path
         tail = index.tail[index.tail_offsets[row] : index.tail_offsets[row + 1]]
         logical = [*range(int(index.prefix[row])), *tail.tolist()]
         table = index.table[int(index.table_offsets[row]) :]
-        cells = [self._memory[int(table[s // 64]) * 64 + s % 64] for s in logical]
-        assert [position for _, position in cells] == list(range(len(cells)))
-        return tuple(token for token, _ in cells)
+        cells = [(int(table[s // 64]), 0, s % 64) for s in logical]
+        positions = [int(cache.value_scale[cell]) for cell in cells]
+        assert positions == list(range(len(cells)))
+        return tuple(int(cache.key_scale[cell]) for cell in cells)
 
     def logits(self, hidden: Quantised, want_row: I32, want_token: I32) -> F32:
         return np.array(
@@ -123,10 +127,7 @@ def test_top_k_is_what_trying_everything_gives(
 ) -> None:
     """Any tries, masks, k, neighbours, chunking and look-ahead: the same leaves, the same bits."""
     runner = PathRunner(small_config())
-    config = EngineConfig(
-        max_pass_tokens=pass_tokens, max_chunk_tokens=max(1, pass_tokens // 2),
-        tree_tokens=tree_tokens,
-    )  # fmt: skip
+    config = EngineConfig(max_pass_tokens=pass_tokens, tree_tokens=tree_tokens)
     engine = Engine(runner, config)
     expected = {}
     for names, prompt, data in jobs:
@@ -197,12 +198,12 @@ def test_cancel_at_any_step_gives_everything_back() -> None:
     for steps in range(5):
         first = engine.submit(request(names, range(1, 40), top_k=8))
         second = engine.submit(request(names, range(2, 40), top_k=8))
-        for _ in range(steps):
-            engine.step()
+        before = [one.handle for _ in range(steps) for one in engine.step()]
+        assert first not in before
         assert engine.cancel(first)
         assert not engine.cancel(first)
         assert engine.alive <= 1
-        ended = run_all(engine)
+        ended = run_all(engine) | dict.fromkeys(before)
         assert first not in ended
         assert second in ended
         assert engine.free_blocks == total
@@ -210,7 +211,7 @@ def test_cancel_at_any_step_gives_everything_back() -> None:
 
 def test_a_long_prompt_does_not_hold_up_a_short_one() -> None:
     """The short request ends while the long one is still being read."""
-    config = EngineConfig(max_pass_tokens=64, max_chunk_tokens=32)
+    config = EngineConfig(max_pass_tokens=64)
     engine = Engine(PathRunner(small_config()), config)
     names = [(1, 0), (2, 0)]
     long = engine.submit(request(names, [3] * 400))
@@ -365,7 +366,7 @@ def test_a_pass_that_breaks_off_leaves_no_request_half_read() -> None:
 def test_a_pass_never_exceeds_its_rows(run: int, count: int, pass_tokens: int) -> None:
     """Save for one forced run that is longer than a pass, which then has the pass to itself."""
     runner = PathRunner(small_config())
-    config = EngineConfig(max_pass_tokens=pass_tokens, max_chunk_tokens=pass_tokens)
+    config = EngineConfig(max_pass_tokens=pass_tokens)
     engine = Engine(runner, config)
     names = [(1, *[3] * run, 1, 0), (1, *[3] * run, 2, 0), (2, 0)]
     for i in range(count):

@@ -202,9 +202,7 @@ def test_answers_have_the_same_bits_whatever_the_policy(
         WalkRequest(rng.integers(0, 97, n).astype(np.int32), trie, top_k=len(NAMES))
         for n in prompts
     ]
-    config = EngineConfig(
-        tree_tokens=tree_tokens, max_pass_tokens=pass_tokens, max_chunk_tokens=pass_tokens
-    )
+    config = EngineConfig(tree_tokens=tree_tokens, max_pass_tokens=pass_tokens)
     engine = Engine(runner, config)
     ghost = engine.submit(WalkRequest(rng.integers(0, 97, 90).astype(np.int32), trie))
     handles = [engine.submit(r) for r in requests]

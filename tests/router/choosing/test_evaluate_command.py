@@ -51,7 +51,7 @@ class EvenEngine:
         assert request.allowed is not None
         leaves = np.flatnonzero(request.allowed).astype(np.int32)
         logprobs = np.full(len(leaves), -np.log(len(leaves)))
-        result = WalkResult(leaves, logprobs, len(request.prompt), len(leaves), 0, 1)
+        result = WalkResult(leaves, logprobs, len(request.prompt), 0, len(leaves), 0, 1)
         return [Finished(handle, result, None)]
 
 
