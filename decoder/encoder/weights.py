@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.kernels.base import F32, HeadShape, QuantisedWeight
+from decoder.loading.tensors import read_tensor, tensor_names
 from decoder.weights import quantise_weight
 
 if TYPE_CHECKING:
@@ -124,15 +124,14 @@ def read_weights(path: Path, config: EncoderConfig) -> EncoderWeights:
     """Read and quantise model.safetensors. Raises ModelError naming what is wrong."""
     file = path / "model.safetensors"
     try:
-        with safe_open(file, framework="pt") as opened:
-            tensors = {k: opened.get_tensor(k).to(torch.float32).numpy() for k in opened.keys()}  # noqa: SIM118
+        names = frozenset(tensor_names(file))
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(f"{file} is not a whole safetensors file ({error})") from error
 
     def take(name: str) -> F32:
         for key in (name, f"bert.{name}"):
-            if key in tensors:
-                value = np.ascontiguousarray(tensors[key], dtype=np.float32)
+            if key in names:
+                value = read_tensor(file, key)
                 if not np.isfinite(value).all():
                     raise ModelError(f"{file}: {key} holds NaN or infinity")
                 return value

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from decoder.config import ModelConfig
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
+from decoder.loading.tensors import read_tensor, tensor_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,18 +61,13 @@ def read_safetensors_dir(path: Path) -> Checkpoint:
     where: dict[str, Path] = {}
     for file in files:
         try:
-            with safe_open(file, framework="pt") as opened:
-                where.update(dict.fromkeys(opened.keys(), file))
+            where.update(dict.fromkeys(tensor_names(file), file))
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{file} is not a whole safetensors file ({error})") from error
 
     def tensor(name: str) -> F32 | None:
         file = where.get(name)
-        if file is None:
-            return None
-        with safe_open(file, framework="pt") as opened:
-            value: F32 = opened.get_tensor(name).to(torch.float32).numpy()
-        return np.ascontiguousarray(value)
+        return None if file is None else read_tensor(file, name)
 
     config = parse_config(raw, config_file)
     return Checkpoint(config, tensor, digest_files([config_file, *files]), path)
