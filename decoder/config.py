@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from decoder.errors import UnsupportedModelError
 from decoder.kernels.base import HeadShape
+
+if TYPE_CHECKING:
+    from decoder.rope_scaling import RopeScaling
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
@@ -27,6 +32,7 @@ class ModelConfig:
         rope_theta: base of the rotary frequencies.
         context_length: most positions the model was made for.
         tied_head: the output head is the embedding table.
+        rope_scaling: how rotary frequencies differ from theta's own, or None.
 
     """
 
@@ -42,6 +48,7 @@ class ModelConfig:
     rope_theta: float
     context_length: int
     tied_head: bool
+    rope_scaling: RopeScaling | None = None
 
     def __post_init__(self) -> None:
         """Refuse what the engine does not compute, naming the key."""
@@ -62,6 +69,10 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise UnsupportedModelError(f"head_dim is {self.head_dim}; rotary needs it even")
+        for key in ("rms_eps", "rope_theta"):
+            value = getattr(self, key)
+            if not (math.isfinite(value) and value > 0):
+                raise UnsupportedModelError(f"{key} is {value}; it must be positive")
         for key in ("hidden_size", "intermediate_size"):
             if getattr(self, key) % 8:
                 raise UnsupportedModelError(

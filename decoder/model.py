@@ -64,7 +64,9 @@ def load_model(path: Path, *, kernels: str = "native", threads: int = 1) -> Load
         checkpoint.config, context_length=min(checkpoint.config.context_length, MAX_POSITIONS)
     )
     weights = packed_weights(checkpoint)
-    rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
+    rotary = rotary_tables(
+        config.context_length, config.head_dim, config.rope_theta, config.rope_scaling
+    )
     return LoadedModel(
         config=config,
         transformer=make_transformer(config, weights, chosen, rotary),

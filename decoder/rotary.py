@@ -1,16 +1,17 @@
 """Rotary tables, from basic operations only, so that every machine has the same bits.
 
 Owns NUMERICS.md section 6's tables. A platform's `cos`, `sin` and `pow` differ in the last bit;
-here the frequencies come from `decimal` and the series from IEEE additions and products.
+here the frequencies come from decimals and the series from IEEE additions and products.
 """
 
 from __future__ import annotations
 
-import decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from decoder.rope_scaling import RopeScaling, frequencies
 
 if TYPE_CHECKING:
     from decoder.kernels.base import F32
@@ -31,12 +32,16 @@ _COSINE = (
 )  # fmt: skip
 
 
-def rotary_tables(positions: int, head_dim: int, theta: float) -> tuple[F32, F32]:
+def rotary_tables(
+    positions: int, head_dim: int, theta: float, scaling: RopeScaling | None = None
+) -> tuple[F32, F32]:
     """Return (cosine, sine), each (positions, head_dim/2) f32, of position * theta^(-2i/head_dim).
+
+    With a scaling, of its frequencies, times its attention factor.
 
     Source: Su et al., RoFormer (2021), equation 15.
     """
-    frequency = inverse_frequencies(head_dim, theta)
+    frequency = np.array(frequencies(head_dim, theta, scaling), np.float64)
     angle = np.arange(positions, dtype=np.float64)[:, None] * frequency[None, :]
     n = (angle * _TWO_OVER_PI + _ROUND_MAGIC) - _ROUND_MAGIC
     r = angle - n * _HALF_PI_1
@@ -52,17 +57,10 @@ def rotary_tables(positions: int, head_dim: int, theta: float) -> tuple[F32, F32
     sine_out = np.select(
         [quadrant == 0, quadrant == 1, quadrant == 2], [sine, cosine, -sine], -cosine
     )
+    if scaling is not None and scaling.attention_factor != 1.0:
+        cosine_out = cosine_out * scaling.attention_factor
+        sine_out = sine_out * scaling.attention_factor
     return cosine_out.astype(np.float32), sine_out.astype(np.float32)
-
-
-def inverse_frequencies(head_dim: int, theta: float) -> F64:
-    """Return theta^(-2i/head_dim) for i < head_dim/2, f64, through 50-digit decimals."""
-    with decimal.localcontext(prec=50):
-        log_theta = decimal.Decimal(theta).ln()
-        return np.array(
-            [float((log_theta * -2 * i / head_dim).exp()) for i in range(head_dim // 2)],
-            dtype=np.float64,
-        )
 
 
 def _horner(coefficients: tuple[float, ...], x: F64) -> F64:

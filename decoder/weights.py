@@ -58,6 +58,37 @@ def quantise_weight(weight: F32) -> QuantisedWeight:
     return QuantisedWeight(np.ascontiguousarray(values), scale)
 
 
+def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Return the Hugging Face name and shape of every tensor that `pack_weights` asks for."""
+    hidden, width, d = config.hidden_size, config.intermediate_size, config.head_dim
+    q_rows, kv_rows = config.heads * d, config.kv_heads * d
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (hidden,),
+        "self_attn.q_proj.weight": (q_rows, hidden),
+        "self_attn.k_proj.weight": (kv_rows, hidden),
+        "self_attn.v_proj.weight": (kv_rows, hidden),
+        "self_attn.o_proj.weight": (hidden, q_rows),
+        "post_attention_layernorm.weight": (hidden,),
+        "mlp.gate_proj.weight": (width, hidden),
+        "mlp.up_proj.weight": (width, hidden),
+        "mlp.down_proj.weight": (hidden, width),
+    }
+    if config.architecture == "qwen2":
+        rows = {"q": q_rows, "k": kv_rows, "v": kv_rows}
+        layer |= {f"self_attn.{part}_proj.bias": (n,) for part, n in rows.items()}
+    if config.architecture == "qwen3":
+        layer |= {f"self_attn.{part}_norm.weight": (d,) for part in "qk"}
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (config.vocab_size, hidden),
+        "model.norm.weight": (hidden,),
+    }
+    if not config.tied_head:
+        shapes["lm_head.weight"] = (config.vocab_size, hidden)
+    for index in range(config.layers):
+        shapes |= {f"model.layers.{index}.{name}": shape for name, shape in layer.items()}
+    return shapes
+
+
 def pack_weights(config: ModelConfig, tensor: TensorSource) -> ModelWeights:
     """Quantise and pack every tensor of a model.
 
@@ -65,11 +96,10 @@ def pack_weights(config: ModelConfig, tensor: TensorSource) -> ModelWeights:
         ModelError: a tensor is missing, misshapen or not finite; the message names it.
 
     """
-    hidden, head_dim = config.hidden_size, config.head_dim
-    q_rows, kv_rows = config.heads * head_dim, config.kv_heads * head_dim
+    shapes = tensor_shapes(config)
 
-    def take(name: str, *shape: int) -> F32:
-        value = tensor(name)
+    def take(name: str) -> F32:
+        value, shape = tensor(name), shapes[name]
         if value is None:
             raise ModelError(f"tensor {name} is missing from the checkpoint; is it complete?")
         if value.shape != shape:
@@ -81,36 +111,31 @@ def pack_weights(config: ModelConfig, tensor: TensorSource) -> ModelWeights:
     def layer(index: int) -> LayerWeights:
         at = f"model.layers.{index}."
         attention = at + "self_attn."
-        parts = (("q", q_rows), ("k", kv_rows), ("v", kv_rows))
-        stacked = [take(f"{attention}{p}_proj.weight", n, hidden) for p, n in parts]
         bias = None
         if config.architecture == "qwen2":
-            bias = np.concatenate([take(f"{attention}{p}_proj.bias", n) for p, n in parts])
+            bias = np.concatenate([take(f"{attention}{p}_proj.bias") for p in "qkv"])
         has_qk_norm = config.architecture == "qwen3"
-        width = config.intermediate_size
         return LayerWeights(
-            attention_norm=take(at + "input_layernorm.weight", hidden),
-            qkv=quantise_weight(np.concatenate(stacked)),
-            qkv_bias=bias,
-            q_norm=take(attention + "q_norm.weight", head_dim) if has_qk_norm else None,
-            k_norm=take(attention + "k_norm.weight", head_dim) if has_qk_norm else None,
-            output=quantise_weight(take(attention + "o_proj.weight", hidden, q_rows)),
-            ffn_norm=take(at + "post_attention_layernorm.weight", hidden),
-            gate_up=quantise_weight(
-                np.concatenate(
-                    [take(f"{at}mlp.{p}_proj.weight", width, hidden) for p in ("gate", "up")]
-                )
+            attention_norm=take(at + "input_layernorm.weight"),
+            qkv=quantise_weight(
+                np.concatenate([take(f"{attention}{p}_proj.weight") for p in "qkv"])
             ),
-            down=quantise_weight(take(at + "mlp.down_proj.weight", hidden, width)),
+            qkv_bias=bias,
+            q_norm=take(attention + "q_norm.weight") if has_qk_norm else None,
+            k_norm=take(attention + "k_norm.weight") if has_qk_norm else None,
+            output=quantise_weight(take(attention + "o_proj.weight")),
+            ffn_norm=take(at + "post_attention_layernorm.weight"),
+            gate_up=quantise_weight(
+                np.concatenate([take(f"{at}mlp.{p}_proj.weight") for p in ("gate", "up")])
+            ),
+            down=quantise_weight(take(at + "mlp.down_proj.weight")),
         )
 
-    embedding = quantise_weight(take("model.embed_tokens.weight", config.vocab_size, hidden))
-    head = embedding
-    if not config.tied_head:
-        head = quantise_weight(take("lm_head.weight", config.vocab_size, hidden))
+    embedding = quantise_weight(take("model.embed_tokens.weight"))
+    head = embedding if config.tied_head else quantise_weight(take("lm_head.weight"))
     return ModelWeights(
         embedding=embedding,
         layers=tuple(layer(i) for i in range(config.layers)),
-        final_norm=take("model.norm.weight", hidden),
+        final_norm=take("model.norm.weight"),
         head=head,
     )

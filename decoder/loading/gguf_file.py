@@ -15,12 +15,14 @@ import gguf
 import numpy as np
 
 from decoder.cache import cache_dir, write_whole
-from decoder.config import ModelConfig
+from decoder.config import ARCHITECTURES, ModelConfig
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
+from decoder.loading.settings import Settings
+from decoder.rope_scaling import RopeScaling, yarn_attention_factor
+from decoder.weights import tensor_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from decoder.kernels.base import F32
@@ -48,6 +50,12 @@ _MODEL_NAMES = {
 }
 
 
+_ROPE_FACTORS = "rope_freqs.weight"
+
+CONFIG_VERSION = 2
+"""Raise it whenever what is read of a file's keys changes, so that old entries are left alone."""
+
+
 def open_gguf(path: Path) -> gguf.GGUFReader:
     """Open a GGUF file. Raises ModelError where it is not one, or is cut short."""
     try:
@@ -70,7 +78,7 @@ def read_gguf(path: Path) -> Checkpoint:
 
     """
     digest = digest_files([path])
-    cached = cache_dir("configs") / f"{digest}.json"
+    cached = cache_dir("configs") / f"{digest}-{CONFIG_VERSION}.json"
     config = _cached_config(cached)
     if config is None:
         reader = open_gguf(path)
@@ -115,8 +123,12 @@ def _tensors(reader: gguf.GGUFReader) -> dict[str, Any]:
 
 def _cached_config(path: Path) -> ModelConfig | None:
     try:
-        return ModelConfig(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        if raw["rope_scaling"] is not None:
+            factors = tuple(raw["rope_scaling"].pop("factors"))
+            raw["rope_scaling"] = RopeScaling(**raw["rope_scaling"], factors=factors)
+        return ModelConfig(**raw)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ModelError):
         return None
 
 
@@ -134,47 +146,108 @@ def _split_pairs(weight: F32, heads: int) -> F32:
     return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(out, width))
 
 
+_COMPUTED_KEYS = frozenset({
+    *("block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size"),
+    *("attention.head_count", "attention.head_count_kv", "attention.layer_norm_rms_epsilon"),
+    *("attention.key_length", "attention.value_length", "rope.freq_base", "rope.dimension_count"),
+    *("rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length"),
+    *("rope.scaling.attn_factor", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"),
+    *("rope.scaling.yarn_attn_factor", "rope.scaling.finetuned"),
+})  # fmt: skip
+_MUST_BE: dict[str, tuple[Any, ...]] = {
+    "attention.causal": (True,),
+    "attention.sliding_window": (0,),
+    "attention.scale": (0.0,),
+    "logit_scale": (0.0, 1.0),
+    "embedding_scale": (0.0, 1.0),
+    "residual_scale": (0.0, 1.0),
+    "expert_count": (0,),
+    "expert_used_count": (0,),
+    "use_parallel_residual": (False,),
+    "rope.scaling.yarn_ext_factor": (-1.0, 1.0),
+    "rope.scaling.yarn_log_multiplier": (0.0,),
+}
+"""Keys that are harmless at these values alone."""
+
+
 def _config(reader: gguf.GGUFReader, path: Path, *, tied: bool) -> ModelConfig:
-    architecture = field_value(reader, "general.architecture")
-
-    def need(key: str, kind: Callable[[Any], Any]) -> Any:
-        value = field_value(reader, f"{architecture}.{key}")
-        if value is None:
-            raise ModelError(f"{path} has no key {architecture}.{key}; is it a language model?")
-        return kind(value)
-
-    scaling = field_value(reader, f"{architecture}.rope.scaling.type")
-    if scaling not in (None, "none"):
+    architecture = str(field_value(reader, "general.architecture"))
+    if architecture not in ARCHITECTURES:
         raise UnsupportedModelError(
-            f"{path}: {architecture}.rope.scaling.type is {scaling!r}, which is not computed here"
+            f"{path}: general.architecture is {architecture!r}; known: {', '.join(ARCHITECTURES)}"
         )
-    if "rope_freqs.weight" in {t.name for t in reader.tensors}:
-        raise UnsupportedModelError(
-            f"{path}: it scales rotary frequencies (rope_freqs.weight), which is not computed here"
-        )
-    heads, hidden = need("attention.head_count", int), need("embedding_length", int)
-    head_dim = field_value(reader, f"{architecture}.attention.key_length") or hidden // heads
-    rotary = field_value(reader, f"{architecture}.rope.dimension_count")
-    if rotary is not None and int(rotary) != int(head_dim):
-        raise UnsupportedModelError(
-            f"{path}: only {rotary} of {head_dim} dimensions are rotated, which isn't computed here"
-        )
+    start = architecture + "."
+    values = {
+        key.removeprefix(start): field_value(reader, key)
+        for key in reader.fields
+        if key.startswith(start)
+    }
+    for key, value in values.items():
+        if key in _MUST_BE and value not in _MUST_BE[key]:
+            raise UnsupportedModelError(f"{path}: {start}{key} is {value!r}, not computed here")
+    read = Settings(values, f"{path}, {architecture}")
+    read.only(set(_COMPUTED_KEYS | _MUST_BE.keys()))
+    heads, hidden = read.whole("attention.head_count"), read.whole("embedding_length")
+    head_dim = read.whole("attention.key_length", hidden // heads)
+    for key in ("attention.value_length", "rope.dimension_count"):
+        if read.whole(key, head_dim) != head_dim:
+            raise UnsupportedModelError(
+                f"{path}: {start}{key} is {values[key]} and a head has {head_dim} dimensions, "
+                "which isn't computed here"
+            )
     tokens = reader.get_field("tokenizer.ggml.tokens")
     if tokens is None:
         raise ModelError(f"{path} has no tokenizer (tokenizer.ggml.tokens)")
-    kv_heads = field_value(reader, f"{architecture}.attention.head_count_kv")
-    theta = field_value(reader, f"{architecture}.rope.freq_base")
-    return ModelConfig(
-        architecture=str(architecture),
+    config = ModelConfig(
+        architecture=architecture,
         vocab_size=len(tokens.data),
         hidden_size=hidden,
-        layers=need("block_count", int),
+        layers=read.whole("block_count"),
         heads=heads,
-        kv_heads=int(kv_heads if kv_heads is not None else heads),
-        head_dim=int(head_dim),
-        intermediate_size=need("feed_forward_length", int),
-        rms_eps=need("attention.layer_norm_rms_epsilon", float),
-        rope_theta=float(theta if theta is not None else 10000.0),
-        context_length=need("context_length", int),
+        kv_heads=read.whole("attention.head_count_kv", heads),
+        head_dim=head_dim,
+        intermediate_size=read.whole("feed_forward_length"),
+        rms_eps=read.number("attention.layer_norm_rms_epsilon"),
+        rope_theta=read.number("rope.freq_base", 10000.0),
+        context_length=read.whole("context_length"),
         tied_head=tied,
+        rope_scaling=_rope_scaling(reader, read),
+    )
+    known = {_gguf_name(name) for name in tensor_shapes(config)} | {_ROPE_FACTORS}
+    for tensor in reader.tensors:
+        if tensor.name not in known:
+            raise UnsupportedModelError(
+                f"{path}: tensor {tensor.name} is not part of a {architecture} model as computed "
+                "here and might change the result"
+            )
+    return config
+
+
+def _rope_scaling(reader: gguf.GGUFReader, read: Settings) -> RopeScaling | None:
+    kind = read.values.get("rope.scaling.type") or "none"
+    found = _tensors(reader).get(_ROPE_FACTORS)
+    if found is not None:
+        if kind != "none":
+            raise UnsupportedModelError(
+                f"{read.source}: both {_ROPE_FACTORS} and rope.scaling.type {kind!r}, which is not "
+                "computed here"
+            )
+        return RopeScaling("factors", factors=tuple(float(f) for f in found.data.ravel()))
+    if kind == "none":
+        return None
+    if kind not in ("linear", "yarn"):
+        raise UnsupportedModelError(
+            f"{read.source}: rope.scaling.type is {kind!r}, which is not computed here"
+        )
+    factor = read.number("rope.scaling.factor")
+    if kind == "linear":
+        return RopeScaling(kind, factor)
+    own = read.number("rope.scaling.yarn_attn_factor", read.number("rope.scaling.attn_factor", 1.0))
+    return RopeScaling(
+        kind,
+        factor,
+        read.whole("rope.scaling.original_context_length"),
+        beta_fast=read.number("rope.scaling.yarn_beta_fast", 32.0),
+        beta_slow=read.number("rope.scaling.yarn_beta_slow", 1.0),
+        attention_factor=yarn_attention_factor(factor) * own,
     )

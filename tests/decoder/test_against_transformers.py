@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,16 +12,19 @@ import torch
 from safetensors.numpy import save_file
 
 from decoder.errors import ModelError, UnsupportedModelError
+from decoder.fused import make_transformer
+from decoder.kernels import make_kernels
 from decoder.kv import KVPool, blocks_for
 from decoder.loading import read_checkpoint
 from decoder.loading.safetensors_dir import parse_config
 from decoder.model import load_model
+from decoder.rope_scaling import frequencies
+from decoder.rotary import rotary_tables
+from decoder.weights import pack_weights
 from tests.decoder.conftest import random_tensors, small_config
 from tests.decoder.test_invariance import Line, model, run_lines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from decoder.config import ModelConfig
     from decoder.transformer import Transformer
 
@@ -90,11 +94,6 @@ def test_small_random_models_agree_with_transformers(architecture: str) -> None:
         true = float_model(config)(torch.from_numpy(tokens).long()[None]).logits[0]
     runner = model(architecture)
     if config != runner.config:
-        from decoder.fused import make_transformer  # noqa: PLC0415
-        from decoder.kernels import make_kernels  # noqa: PLC0415
-        from decoder.rotary import rotary_tables  # noqa: PLC0415
-        from decoder.weights import pack_weights  # noqa: PLC0415
-
         rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
         weights = pack_weights(config, random_tensors(config).get)
         runner = make_transformer(config, weights, make_kernels("native", threads=1), rotary)
@@ -132,7 +131,11 @@ def write_directory(path: Path, config: ModelConfig) -> None:
     [
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"attention_bias": True}, "attention_bias"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, "dynamic"),
+        ({"rope_scaling": {"type": "longrope", "factor": 4.0}}, "longrope"),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "beta_fast": 3}}, "beta_fast"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0.0}}, "factor is 0.0"),
         ({"sliding_window": 128}, "sliding_window"),
         ({"logit_scale": 2.0}, "logit_scale"),
         ({"model_type": "mamba"}, "mamba"),
@@ -147,6 +150,94 @@ def test_what_is_not_computed_is_refused_by_name(
     raw = {**raw_config(small_config()), **change}
     with pytest.raises(UnsupportedModelError, match=named):
         parse_config(raw, tmp_path / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"hidden_size": "48"}, "hidden_size is '48'"),
+        ({"num_hidden_layers": True}, "num_hidden_layers is True"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+        ({"vocab_size": 97.5}, "vocab_size is 97.5"),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps is nan"),
+        ({"rms_norm_eps": -1.0}, "rms_eps is -1.0"),
+        ({"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes'"),
+        ({"max_position_embeddings": None}, "no key 'max_position_embeddings'"),
+        ({"rope_theta": [1]}, r"rope_theta is \[1\]"),
+        ({"rope_scaling": "linear"}, "must be an object"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "no key 'factor'"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0,
+                           "high_freq_factor": 1.0}}, "must exceed"),
+    ],
+)  # fmt: skip
+def test_malformed_values_are_refused_by_key(change: dict[str, Any], named: str) -> None:
+    """Never a raw TypeError, never a guess."""
+    with pytest.raises(ModelError, match=named):
+        parse_config({**raw_config(small_config()), **change}, Path("config.json"))
+
+
+def test_a_tensor_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    """A bias that the architecture has no place for; a head beside a tied embedding is harmless."""
+    write_directory(tmp_path, small_config())
+    extra = {"lm_head.weight": np.zeros((97, 48), np.float32)}
+    save_file(extra, tmp_path / "model-00003.safetensors")
+    read_checkpoint(tmp_path)
+    extra["model.layers.0.self_attn.q_proj.bias"] = np.zeros(96, np.float32)
+    save_file(extra, tmp_path / "model-00003.safetensors")
+    with pytest.raises(UnsupportedModelError, match=r"self_attn\.q_proj\.bias"):
+        read_checkpoint(tmp_path)
+
+
+SCALINGS = {
+    "linear": {"rope_type": "linear", "factor": 4.0},
+    "llama3": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    },
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
+    "yarn, whole": {
+        "rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 32,
+        "beta_fast": 8.0, "beta_slow": 2.0, "truncate": False, "attention_factor": 1.5,
+    },
+    "yarn, mscale": {
+        "rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 16,
+        "mscale": 0.7, "mscale_all_dim": 1.3,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scaled_rotation_agrees_with_transformers(name: str) -> None:
+    """Frequencies and factor as theirs, and logits past the first context's end."""
+    plain = small_config("llama", head_dim=32)
+    parameters = {**SCALINGS[name], "rope_theta": 10000.0}
+    raw = {**raw_config(plain), "rope_parameters": parameters}
+    del raw["rope_theta"]
+    config = parse_config(raw, Path("config.json"))
+    assert config.rope_scaling is not None
+    net = transformers.LlamaForCausalLM(transformers.LlamaConfig(**raw)).eval()
+    net.load_state_dict(
+        {k: torch.from_numpy(v) for k, v in random_tensors(plain).items()}, strict=False
+    )
+    net.tie_weights()
+    theirs = net.model.rotary_emb
+    ours = frequencies(32, 10000.0, config.rope_scaling)
+    assert np.allclose(ours, theirs.inv_freq.numpy(), rtol=2e-6, atol=0)
+    assert config.rope_scaling.attention_factor == pytest.approx(theirs.attention_scaling, 1e-6)
+    tokens = np.random.default_rng(2).integers(0, 97, 150).astype(np.int32)
+    with torch.no_grad():
+        true = net(torch.from_numpy(tokens).long()[None]).logits[0]
+    rotary = rotary_tables(512, 32, 10000.0, config.rope_scaling)
+    weights = pack_weights(config, random_tensors(plain).get)
+    runner = make_transformer(config, weights, make_kernels("native", threads=1), rotary)
+    kl, _, same = divergence(all_logits(runner, tokens), true)
+    assert kl < 2e-3
+    assert same == 1.0
+    unscaled = make_transformer(
+        config, weights, make_kernels("native", threads=1), rotary_tables(512, 32, 10000.0)
+    )
+    assert divergence(all_logits(unscaled, tokens), true)[0] > 10 * kl  # the test can tell
 
 
 def test_damaged_models_are_refused(tmp_path: Path) -> None:

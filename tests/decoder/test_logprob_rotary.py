@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoder.logprob import log_softmax, log_stated
-from decoder.rotary import inverse_frequencies, rotary_tables
+from decoder.rope_scaling import frequencies
+from decoder.rotary import rotary_tables
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
@@ -36,7 +37,7 @@ def test_rotary_tables_are_cosines_and_sines() -> None:
     """Within half an ulp of binary32 of the standard library's, at 8,192 positions."""
     cosine, sine = rotary_tables(8192, 64, 100000.0)
     assert cosine.shape == sine.shape == (8192, 32)
-    frequency = inverse_frequencies(64, 100000.0)
+    frequency = np.array(frequencies(64, 100000.0, None))
     expected = [100000.0 ** (-2 * i / 64) for i in range(32)]
     assert np.allclose(frequency, expected, rtol=1e-15, atol=0)
     angle = np.arange(8192)[:, None] * frequency[None, :]
