@@ -1,10 +1,11 @@
-"""What one forward pass costs beside its floor, the integer products alone.
+"""What one forward pass costs beside its floor: torch's integer products, and the memory's rate.
 
-    python -m benchmarks.prefill [--threads 2] [--json FILE]
+    python -m benchmarks.prefill [--model smollm2] [--threads 2] [--json FILE]
 
-For each number of rows: the floor (the same `torch._int_mm` products and nothing else; for few rows
-also the time to read the weights once at the measured copy rate), then the pass. Medians of
-interleaved rounds. Ends with one line of JSON.
+For each number of rows: the time of the same products by `torch._int_mm` and nothing else, then the
+whole pass. Passes are also put as operations a second beside the best rate that `_int_mm` reached
+at any of these sizes, and the pass of one row as weight bytes a second beside the rate at which all
+cores together read memory. Medians of interleaved rounds. Ends with one line of JSON.
 """
 
 from __future__ import annotations
@@ -15,30 +16,50 @@ import json
 import statistics
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
+from decoder.fused import make_transformer
+from decoder.kernels import make_kernels
 from decoder.kernels.base import PathIndex
 from decoder.kv import KVPool, blocks_for
-from decoder.model import LoadedModel, load_model
-from decoder.transformer import PackedRows
+from decoder.loading.random_model import QWEN3_0_6B, random_checkpoint
+from decoder.model import load_model
+from decoder.rotary import rotary_tables
+from decoder.transformer import PackedRows, Transformer
+from decoder.weights import pack_weights
 from router.assets import smollm2_gguf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from decoder.config import ModelConfig
+
+MODELS = ("smollm2", "qwen3-0.6b-shape")
 ROWS = (1, 8, 32, 128, 256, 400)
 ROUNDS = 9
 
 
-def packed(model: LoadedModel, count: int) -> tuple[PackedRows, KVPool]:
+def model_called(name: str, threads: int) -> Transformer:
+    """Return the embedded model, or random weights in the shape of Qwen3-0.6B."""
+    if name == "smollm2":
+        return load_model(smollm2_gguf(), threads=threads).transformer
+    config = QWEN3_0_6B
+    weights = pack_weights(config, random_checkpoint(config).tensor)
+    rotary = rotary_tables(4096, config.head_dim, config.rope_theta)
+    return make_transformer(config, weights, make_kernels("native", threads=threads), rotary)
+
+
+def packed(config: ModelConfig, count: int) -> tuple[PackedRows, KVPool]:
     """Return a prompt of `count` tokens of which the last row is read, and its cache."""
     rng = np.random.default_rng(count)
     place = np.arange(count, dtype=np.int32)
     rows = PackedRows(
-        ids=rng.integers(0, model.config.vocab_size, count).astype(np.int32),
+        ids=rng.integers(0, config.vocab_size, count).astype(np.int32),
         position=place,
         slot=place.astype(np.int64),
         path=PathIndex(
@@ -50,20 +71,33 @@ def packed(model: LoadedModel, count: int) -> tuple[PackedRows, KVPool]:
         ),
         wanted=np.array([count - 1], np.int64),
     )
-    return rows, KVPool(model.config, blocks_for(count))
+    return rows, KVPool(config, blocks_for(count))
 
 
-def products_only(model: LoadedModel, count: int) -> Callable[[], None]:
-    """Return a call that makes the pass's integer products and nothing else."""
-    kernels, config = model.transformer.kernels, model.config
+def layer_shapes(config: ModelConfig) -> list[tuple[int, int]]:
+    """Return (out, in) of the four products of a layer."""
+    inner, hidden = config.heads * config.head_dim, config.hidden_size
+    qkv = inner + 2 * config.kv_heads * config.head_dim
+    width = config.intermediate_size
+    return [(qkv, hidden), (hidden, inner), (2 * width, hidden), (hidden, width)]
+
+
+def products_only(config: ModelConfig, count: int) -> Callable[[], None]:
+    """Return a call that makes a pass's integer products with torch and nothing else."""
     rng = np.random.default_rng(0)
-    widths = (config.hidden_size, config.heads * config.head_dim, config.intermediate_size)
-    planes = {w: rng.integers(-128, 128, (2 * count, w), dtype=np.int8) for w in widths}
+    shapes = layer_shapes(config)
+    planes = {k: torch.from_numpy(rng.integers(-128, 128, (2 * count, k), np.int8))
+              for _, k in shapes}  # fmt: skip
+    # Each layer has weights of its own, as a model has: they come from memory, not from a cache.
+    weights = [
+        torch.from_numpy(rng.integers(-127, 128, shape, np.int8)).t()
+        for _ in range(config.layers)
+        for shape in shapes
+    ]
 
     def run() -> None:
-        for layer in model.transformer.weights.layers:
-            for weight in (layer.qkv, layer.output, layer.gate_up, layer.down):
-                kernels.product(planes[weight.values.shape[1]], weight)
+        for weight in weights:
+            torch._int_mm(planes[weight.shape[0]], weight)  # noqa: SLF001
 
     return run
 
@@ -75,49 +109,70 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def copy_rate() -> float:
-    """Return bytes a second that one copy of 256 MB reads, the best of five."""
-    source = np.ones(256 << 20, np.int8)
-    target = np.empty_like(source)
-    return len(source) / min(seconds(lambda: np.copyto(target, source)) for _ in range(5))
+def torch_products(config: ModelConfig, count: int) -> float:
+    """Return the median seconds of `products_only`."""
+    run = products_only(config, count)
+    run()
+    return statistics.median(seconds(run) for _ in range(ROUNDS))
+
+
+def read_rate(threads: int) -> float:
+    """Return bytes a second that so many threads read of 512 MB together, the best of five."""
+    pieces = np.array_split(np.ones(64 << 20, np.int64), threads)
+    with ThreadPoolExecutor(threads) as pool:
+        best = min(seconds(lambda: list(pool.map(np.sum, pieces))) for _ in range(5))
+    return sum(piece.nbytes for piece in pieces) / best
 
 
 def main() -> int:
     """Measure every size and print floor beside reached."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="smollm2")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the JSON line here")
     options = parser.parse_args()
-    model = load_model(smollm2_gguf(), threads=options.threads)
-    weights = sum(
-        w.values.nbytes
-        for layer in model.transformer.weights.layers
-        for w in (layer.qkv, layer.output, layer.gate_up, layer.down)
-    )
-    rate = copy_rate()
-    print(f"weights {weights / 1e6:.0f} MB, copy {rate / 1e9:.1f} GB/s: "
+    torch.set_num_threads(options.threads)
+    runner = model_called(options.model, options.threads)
+    config = runner.config
+    weights = config.layers * sum(n * k for n, k in layer_shapes(config))
+    rate = read_rate(options.threads)
+    print(f"weights {weights / 1e6:.0f} MB, memory read at {rate / 1e9:.1f} GB/s: "
           f"a read of all weights takes {weights / rate * 1e3:.1f} ms")  # fmt: skip
-    sizes = []
+    found = []
     for count in ROWS:
-        rows, kv = packed(model, count)
-        floor = products_only(model, count)
-        forward = functools.partial(model.transformer.forward, rows, kv)
+        rows, kv = packed(config, count)
+        floor = products_only(config, count)
+        forward = functools.partial(runner.forward, rows, kv)
         floor()
         forward()
         pairs = [(seconds(floor), seconds(forward)) for _ in range(ROUNDS)]
         low, reached = (statistics.median(p[i] for p in pairs) for i in (0, 1))
-        gops = 2 * 2 * count * weights / low / 1e9
+        found.append((count, low, reached))
+    operations = {count: 2 * 2 * count * weights for count in ROWS}
+    peak = max(operations[count] / low for count, low, _ in found)
+    print(f"torch._int_mm reaches at best {peak / 1e9:.0f} GOPS")
+    sizes = []
+    for count, low, reached in found:
+        share = operations[count] / reached / peak
         sizes.append({
-            "rows": count, "products_ms": round(low * 1e3, 2), "pass_ms": round(reached * 1e3, 2),
-            "share_of_floor": round(low / reached, 3), "products_gops": round(gops),
+            "rows": count, "int_mm_ms": round(low * 1e3, 2), "pass_ms": round(reached * 1e3, 2),
+            "share_of_int_mm_peak": round(share, 3),
         })  # fmt: skip
         print(
-            f"{count:4d} rows  products {low * 1e3:7.2f} ms ({gops:5.0f} GOPS)   pass "
-            f"{reached * 1e3:7.2f} ms   {low / reached:.0%} of the pass is products"
+            f"{count:4d} rows  _int_mm alone {low * 1e3:8.2f} ms   "
+            f"whole pass {reached * 1e3:8.2f} ms   {operations[count] / reached / 1e9:5.0f} GOPS, "
+            f"{share:.0%} of that peak"
         )
+    bandwidth = weights / found[0][2]
+    print(
+        f"one row reads weights at {bandwidth / 1e9:.1f} GB/s, {bandwidth / rate:.0%} of memory's"
+    )
     line = json.dumps({
-        "benchmark": "prefill", "model": model.digest, "threads": options.threads,
-        "weight_bytes": weights, "copy_bytes_per_s": round(rate), "sizes": sizes,
+        "benchmark": "prefill", "model": options.model, "threads": options.threads,
+        "products": getattr(runner.kernels, "products", ""),
+        "weight_bytes": weights, "read_bytes_per_s": round(rate),
+        "int_mm_peak_gops": round(peak / 1e9), "one_row_bytes_per_s": round(bandwidth),
+        "sizes": sizes,
     })  # fmt: skip
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,7 @@ def main() -> int:
     results = {n: route(engine, request) for n, engine in engines.items()}
     whole = results[TREE_TOKENS[0]]
     rows = whole.prompt_tokens + whole.tree_tokens
-    floor = products_only(model, rows)
+    floor = products_only(model.config, rows)
     floor()
     runs = {n: functools.partial(route, engine, request) for n, engine in engines.items()}
     times = [(seconds(floor), *(seconds(run) for run in runs.values())) for _ in range(ROUNDS)]

@@ -1,0 +1,1 @@
+"""The decoder beside other ways of constraining a model, on the same prompts in one run."""

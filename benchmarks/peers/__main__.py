@@ -1,0 +1,226 @@
+"""Routes of the decoder beside llama-cpp-python, outlines and xgrammar: one run, interleaved.
+
+    make bench-peers
+    python -m benchmarks.peers [--data DIR] [--jobs 16] [--model both] [--json FILE]
+
+Every system answers the same prompts (the product's own, over bfcl_union's 1,246 tools) with one of
+the same names, greedily, in a process of its own, one system at a time. The floor is what torch's
+integer products of the same number of rows take. A system that isn't installed is left out and said
+to be. Ends with one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+from benchmarks.peers.jobs import Work, make_work, write_random_gguf
+from benchmarks.peers.systems import PLAIN_PRODUCTS, RANDOM, RANDOM_GGUF
+
+NEEDS = {
+    "ours": (), "llama-cpp-python": ("llama_cpp",),
+    "outlines": ("outlines", "transformers", "accelerate"),
+    "xgrammar": ("xgrammar", "transformers", "accelerate"),
+}  # fmt: skip
+MODELS = ("smollm2", RANDOM)
+CLIENTS = 8
+WARM = 6
+
+
+class Peer:
+    """A worker process of one system."""
+
+    def __init__(self, name: str, model: str, work: Path, env: dict[str, str]) -> None:
+        self.name = name
+        command = [sys.executable, "-m", "benchmarks.peers.worker", name, model, str(work)]
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+            env=env,
+        )  # fmt: skip
+        self.how = self._read()["ready"]
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer."""
+        to: IO[str] | None = self._process.stdin
+        assert to is not None
+        to.write(json.dumps(command) + "\n")
+        to.flush()
+        return self._read()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._log.close()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            raise RuntimeError(f"{self.name} broke off: {self._log.read()[-2000:]}")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+
+def start(name: str, model: str, work: Path, env: dict[str, str]) -> Peer:
+    """Start a system and have it answer once, so that what is made at first use is made.
+
+    llama.cpp's tile routine breaks off on some shapes; it then runs with its other products.
+    """
+    peer = Peer(name, model, work, env)
+    try:
+        warm(peer)
+    except RuntimeError as error:
+        if name != "llama-cpp-python":
+            raise
+        print(f"{error}: again without tile registers")
+        peer = Peer(name, model, work, {**env, PLAIN_PRODUCTS: "1"})
+        warm(peer)
+    return peer
+
+
+def warm(peer: Peer) -> None:
+    """Ask two jobs of every kind; they are asked of nobody again."""
+    for job in range(2):
+        peer.ask(op="one", job=job)
+        peer.ask(op="whole", job=job + 2)
+    peer.ask(op="many", jobs=[4, 5])
+
+
+def floor_seconds(model: str, work: Work) -> float:
+    """Return what torch's integer products alone take for the median prompt."""
+    import torch  # noqa: PLC0415
+
+    from benchmarks.prefill import torch_products  # noqa: PLC0415
+    from decoder.loading.random_model import QWEN3_0_6B  # noqa: PLC0415
+    from decoder.model import load_model  # noqa: PLC0415
+    from router.assets import smollm2_gguf  # noqa: PLC0415
+
+    torch.set_num_threads(2)
+    config = QWEN3_0_6B if model == RANDOM else load_model(smollm2_gguf()).config
+    rows = int(statistics.median(len(job.prompt) for job in work.jobs))
+    return torch_products(config, rows)
+
+
+def measure(model: str, peers: list[Peer], work: Work) -> list[dict[str, Any]]:
+    """Run every job through every system in turn, alone, over all names, and eight at once."""
+    replies: dict[str, dict[str, list[dict[str, Any]]]] = {
+        peer.name: {"one": [], "whole": [], "many": []} for peer in peers
+    }
+    # A prompt is asked once of each system: who keeps what it read gains from common heads alone.
+    third = (len(work.jobs) - WARM) // 3
+    for job in range(WARM, WARM + third):
+        for peer in peers:
+            replies[peer.name]["one"].append(peer.ask(op="one", job=job))
+        for peer in peers:
+            replies[peer.name]["whole"].append(peer.ask(op="whole", job=job + third))
+    for start in range(WARM + 2 * third, WARM + 3 * third, CLIENTS):
+        jobs = list(range(start, start + CLIENTS))
+        for peer in peers:
+            replies[peer.name]["many"].append(peer.ask(op="many", jobs=jobs))
+    ours = replies["ours"]
+    results = []
+    for peer in peers:
+        mine = replies[peer.name]
+
+        def median(op: str, key: str, of: dict[str, list[dict[str, Any]]] = mine) -> float:
+            return float(statistics.median(reply[key] for reply in of[op]))
+
+        same = [a["names"] == b["names"] for a, b in zip(mine["one"], ours["one"], strict=True)]
+        many = statistics.median(r["s"] + r["grammar_s"] for r in mine["many"])
+        results.append({
+            "system": peer.name, "model": model, "how": peer.how,
+            "one_ms": 1e3 * median("one", "s"), "grammar_ms": 1e3 * median("one", "grammar_s"),
+            "whole_catalog_ms": 1e3 * median("whole", "s"),
+            "requests_per_s_8": CLIENTS / many,
+            "requests_per_s_8_without_grammar": CLIENTS / median("many", "s"),
+            "same_answer_as_ours": sum(same) / len(same),
+        })  # fmt: skip
+    return results
+
+
+def report(results: list[dict[str, Any]]) -> None:
+    """Print figures and ratios to ours."""
+    ours = results[0]
+    for one in results:
+        total = one["one_ms"] + one["grammar_ms"]
+        print(
+            f"{one['system']:17s} {one['one_ms']:8.1f} ms + grammar {one['grammar_ms']:7.1f} ms "
+            f"= {total / (ours['one_ms'] + ours['grammar_ms']):5.1f} x ours; whole catalog "
+            f"{one['whole_catalog_ms']:8.1f} ms = "
+            f"{one['whole_catalog_ms'] / ours['whole_catalog_ms']:5.1f} x; 8 clients "
+            f"{one['requests_per_s_8']:6.2f}/s = ours x "
+            f"1/{ours['requests_per_s_8'] / one['requests_per_s_8']:.1f}; same answer "
+            f"{one['same_answer_as_ours']:.0%}   ({one['how']})"
+        )
+
+
+def main() -> int:
+    """Measure what is installed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = os.environ.get("POINTSMAN_SHARED_DATA", "../shared/data")
+    parser.add_argument("--data", type=Path, default=Path(default), help="development data")
+    parser.add_argument("--jobs", type=int, default=16, help="of each kind, a multiple of 8")
+    parser.add_argument("--model", choices=[*MODELS, "both"], default="both")
+    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    options = parser.parse_args()
+    folder = options.data / "eval" / "bfcl_union"
+    if not folder.is_dir():
+        parser.error(f"no {folder}; set POINTSMAN_SHARED_DATA to the development data")
+    present = []
+    for name, modules in NEEDS.items():
+        missing = [m for m in modules if importlib.util.find_spec(m) is None]
+        if missing:
+            print(f"{name} is left out: {', '.join(missing)} not installed (make bench-peers)")
+        else:
+            present.append(name)
+    results: list[dict[str, Any]] = []
+    floors = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        work = make_work(folder, WARM + 3 * options.jobs)
+        work_file = Path(scratch) / "work.json"
+        work.save(work_file)
+        tokens = statistics.median(len(job.prompt) for job in work.jobs)
+        names = statistics.median(len(job.names) for job in work.jobs)
+        print(f"{options.jobs} requests of each kind, median {tokens:.0f} prompt tokens, "
+              f"{names:.0f} names of {len(work.all_names)}")  # fmt: skip
+        for model in MODELS if options.model == "both" else [options.model]:
+            env = dict(os.environ)
+            if model == RANDOM and "llama-cpp-python" in present:
+                gguf = Path(scratch) / "random.gguf"
+                write_random_gguf(gguf)
+                env[RANDOM_GGUF] = str(gguf)
+            floors[model] = floor_seconds(model, work) * 1e3
+            print(f"\n{model}: floor, torch's integer products alone: {floors[model]:.1f} ms")
+            peers: list[Peer] = []
+            try:
+                for name in present:
+                    peers.append(start(name, model, work_file, env))  # noqa: PERF401
+                found = measure(model, peers, work)
+            finally:
+                for peer in peers:
+                    peer.close()
+            report(found)
+            results += found
+    line = json.dumps({"benchmark": "peers", "jobs": options.jobs, "floor_ms": floors,
+                       "prompt_tokens": tokens, "results": results})  # fmt: skip
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(line + "\n")
+    print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
