@@ -156,44 +156,57 @@ class AllowedTrie:
 
     trie: Trie
     allowed: NDArray[np.bool_] | None = None
-    _below: I64 = field(init=False, repr=False)
+    _leaves: I64 | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Sum the mask up, so that every question below is two look-ups."""
-        leaves = self.trie.leaves
-        mask = np.ones(leaves, np.bool_) if self.allowed is None else self.allowed
+        """Turn the mask into the sorted leaf numbers: few, however many leaves there are."""
+        object.__setattr__(self, "_leaves", None if self.allowed is None else self._unmasked())
+
+    def _unmasked(self) -> I64:
+        mask, leaves = self.allowed, self.trie.leaves
+        assert mask is not None
         if mask.shape != (leaves,) or mask.dtype != np.bool_:
             raise RequestError(
                 f"the mask of allowed leaves is {mask.dtype} {mask.shape}; the trie takes bool "
                 f"({leaves},)"
             )
-        below = np.zeros(leaves + 1, np.int64)
-        np.cumsum(mask, out=below[1:])
-        if below[-1] == 0:
+        found = np.flatnonzero(mask)
+        if not len(found):
             raise RequestError("no leaf of the trie is allowed; allow at least one tool")
-        object.__setattr__(self, "_below", below)
+        return found
 
     @property
     def allowed_leaves(self) -> int:
         """How many leaves may be reached."""
-        return int(self._below[-1])
+        return self.trie.leaves if self._leaves is None else len(self._leaves)
 
     def count(self, node: int) -> int:
         """Return how many allowed leaves lie below the node."""
-        return int(self._below[self.trie.leaf_hi[node]] - self._below[self.trie.leaf_lo[node]])
+        lo, hi = self.trie.leaf_lo[node], self.trie.leaf_hi[node]
+        if self._leaves is None:
+            return int(hi - lo)
+        first, end = self._leaves.searchsorted((lo, hi))
+        return int(end - first)
 
     def only_leaf(self, node: int) -> int:
         """Return the first allowed leaf below the node (the only one where count is 1)."""
-        before = self._below[self.trie.leaf_lo[node]]
-        return int(np.searchsorted(self._below, before, side="right")) - 1
+        lo = int(self.trie.leaf_lo[node])
+        return lo if self._leaves is None else int(self._leaves[self._leaves.searchsorted(lo)])
 
     def edges(self, node: int) -> I64:
         """Return the node's edges below which a leaf is allowed, ascending by token: (e,)."""
         trie = self.trie
-        lo, hi = int(trie.edge_offsets[node]), int(trie.edge_offsets[node + 1])
-        targets = trie.edge_nodes[lo:hi]
-        reachable = self._below[trie.leaf_hi[targets]] > self._below[trie.leaf_lo[targets]]
-        return np.flatnonzero(reachable) + lo
+        start, stop = int(trie.edge_offsets[node]), int(trie.edge_offsets[node + 1])
+        if self._leaves is None or start == stop:
+            return np.arange(start, stop)
+        first, end = self._leaves.searchsorted((trie.leaf_lo[node], trie.leaf_hi[node]))
+        # The edges of a node share its leaves out in ascending order, so each allowed leaf finds
+        # the edge it lies under; leaves of one edge stand side by side.
+        begins = trie.leaf_lo[trie.edge_nodes[start:stop]]
+        under = begins.searchsorted(self._leaves[first:end], side="right") - 1
+        new = np.ones(len(under), np.bool_)
+        np.not_equal(under[1:], under[:-1], out=new[1:])
+        return under[new] + start
 
     def root_branch(self) -> Branch | None:
         """Return the first branch from the root, or None where one leaf alone is allowed."""

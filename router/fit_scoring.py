@@ -82,7 +82,7 @@ def rescored(example: Example, weights: RetrievalWeights) -> Evidence:
         + weights.bm25 * evidence.bm25
         + weights.verbatim * evidence.verbatim
     )
-    return replace(evidence, score=score, order=np.argsort(-score, kind="stable"))
+    return replace(evidence, score=score)
 
 
 def fit_retrieval(sets: list[list[Example]]) -> RetrievalWeights:
@@ -174,8 +174,8 @@ def measure(examples: list[Example], weights: ScoringWeights) -> dict[str, float
         none_scores["fits" if example.right is not None else kind].append(scores.none_log_odds)
         if example.right is not None:
             rows += 1
-            prior_hits += int(evidence.order[0]) == example.right
-            model_hits += int(scores.order[0]) == example.right
+            prior_hits += int(evidence.best(1)[0]) == example.right
+            model_hits += int(scores.best(1)[0]) == example.right
     fits = none_scores["fits"]
     return {
         "rows": rows,

@@ -78,7 +78,7 @@ class RetrievalMethod:
             text, self._pipeline.embedder, self._pipeline.weights.retrieval, allowed
         )
         scores = combine(self._pipeline.weights, evidence)
-        head = evidence.tools[scores.order[:DEPTH]].tolist()
+        head = evidence.tools[scores.best(DEPTH)].tolist()
         return Choice(
             tools=tuple(self._catalog.tools[index].name for index in head),
             none_score=scores.none_log_odds,

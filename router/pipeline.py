@@ -208,10 +208,11 @@ class Pipeline:
     ) -> tuple[npt.NDArray[np.int64], list[ToolLine]]:
         """Choose what the model reads: everything where it fits, else the shortlist."""
         writer = catalog.writer
-        by_score = evidence.tools[evidence.order]
-        lines = writer.fits_whole(catalog.tools[index] for index in by_score)
-        if lines is not None:
-            return evidence.order, lines
+        if len(evidence.tools) <= writer.config.list_tokens:  # a line has at least one token
+            order = evidence.best(len(evidence.tools))
+            lines = writer.fits_whole(catalog.tools[i] for i in evidence.tools[order].tolist())
+            if lines is not None:
+                return order, lines
         listed = evidence.shortlist(writer.config.max_tools)
         return listed, [writer.line(catalog.tools[i]) for i in evidence.tools[listed].tolist()]
 
@@ -244,7 +245,7 @@ def read_walk(prepared: PreparedRoute, walk: Walk) -> ModelReading:
 
 def _candidates(prepared: PreparedRoute, scores: Scores) -> tuple[Candidate, ...]:
     """Rank the best `k`, "no tool fits" among them (first only from `NONE_THRESHOLD` on)."""
-    head = scores.order[: prepared.job.k]
+    head = scores.best(prepared.job.k)
     ranked = []
     for position, index in zip(head.tolist(), prepared.evidence.tools[head].tolist(), strict=True):
         ranked.append(

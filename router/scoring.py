@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from router.retrieval.ranking import best_first
 from router.retrieval.shortlist import RetrievalWeights
 
 if TYPE_CHECKING:
@@ -156,7 +157,6 @@ class Scores:
     Attributes:
         log_scores: (n,) f64 log-probability given that some tool fits.
         probabilities: (n,) f64; with `none_probability` they sum to 1 (within 1e-9).
-        order: (n,) int64 positions, most probable first, ties by tool index.
         none_probability: that no tool fits.
         none_log_odds: the same in nats.
 
@@ -164,9 +164,12 @@ class Scores:
 
     log_scores: npt.NDArray[np.float64]
     probabilities: npt.NDArray[np.float64]
-    order: npt.NDArray[np.int64]
     none_probability: float
     none_log_odds: float
+
+    def best(self, count: int) -> npt.NDArray[np.int64]:
+        """Return at most `count` positions, most probable first, ties by tool index."""
+        return best_first(self.log_scores, count)
 
 
 def log_sum_exp(values: npt.NDArray[np.float64]) -> float:
@@ -185,7 +188,7 @@ def none_features(
     evidence: Evidence, prior: npt.NDArray[np.float64], reading: ModelReading | None
 ) -> tuple[float, float, float, float]:
     """Return the four inputs of the "no tool fits" regression, in the order of `NoneWeights`."""
-    best = np.sort(evidence.cosine)[::-1][:2].tolist()
+    best = evidence.cosine[best_first(evidence.cosine, 2)].tolist()
     return (
         best[0],
         best[1] if len(best) > 1 else 0.0,
@@ -219,7 +222,6 @@ def combine(
     return Scores(
         log_scores=log_scores,
         probabilities=np.exp(log_scores) * (1.0 - none_probability),
-        order=np.argsort(-log_scores, kind="stable"),
         none_probability=none_probability,
         none_log_odds=log_odds,
     )

@@ -100,7 +100,12 @@ class SemanticIndex:
 
     def score(self, query_row: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
         """Return the exact cosine of every tool with a fixed-point query row: (tools,) f64."""
-        return (self.rows @ query_row.astype(np.float32)).astype(np.float64) / ROW_SCALE**2
+        # Not by the matrix library: its threads, where the process has let it start some, go on
+        # spinning on the cores that the forward pass needs next.
+        product: npt.NDArray[np.float32] = np.einsum(
+            "ij,j->i", self.rows, query_row.astype(np.float32)
+        )
+        return product.astype(np.float64) / ROW_SCALE**2
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return the index as plain arrays for a compiled catalog (see `from_arrays`)."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from router.retrieval.lexical import LexicalIndex, build_lexical_index
 from router.retrieval.names import NameIndex, build_name_index
+from router.retrieval.ranking import best_first
 from router.retrieval.semantic import (
     Embedder,
     SemanticIndex,
@@ -57,7 +58,6 @@ class Evidence:
         verbatim: (n,) bool, the request spells the tool's name as an identifier.
         worded: (n,) bool, the request holds the words of the name side by side.
         score: (n,) f64 nats, the weighted sum.
-        order: (n,) int64 positions into the above, best score first, ties by tool index.
 
     """
 
@@ -67,7 +67,10 @@ class Evidence:
     verbatim: npt.NDArray[np.bool_]
     worded: npt.NDArray[np.bool_]
     score: npt.NDArray[np.float64]
-    order: npt.NDArray[np.int64]
+
+    def best(self, count: int) -> npt.NDArray[np.int64]:
+        """Return at most `count` positions into the above, best score first, ties by tool index."""
+        return best_first(self.score, count)
 
     def shortlist(self, size: int) -> npt.NDArray[np.int64]:
         """Return at most `size` positions for the model, in the order of their scores.
@@ -75,13 +78,18 @@ class Evidence:
         In go tools spelt verbatim, then tools spelt in words (up to half the size, since common
         words are names too), then the best of the rest.
         """
-        spelt = self.order[self.verbatim[self.order]][:size]
-        worded = self.order[self.worded[self.order]][: max(1, size // 2)]
-        best = self.order[:size]
+        spelt = self._best_of(self.verbatim, size)
+        worded = self._best_of(self.worded, max(1, size // 2))
+        best = self.best(size)
         chosen = list(dict.fromkeys((*spelt.tolist(), *worded.tolist(), *best.tolist())))[:size]
         kept = np.array(sorted(chosen), dtype=np.int64)
         ranked: npt.NDArray[np.int64] = kept[np.argsort(-self.score[kept], kind="stable")]
         return ranked
+
+    def _best_of(self, marked: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.int64]:
+        positions = np.flatnonzero(marked)
+        best: npt.NDArray[np.int64] = positions[best_first(self.score[positions], count)]
+        return best
 
     def joined(self, other: Evidence, share: float, weights: RetrievalWeights) -> Evidence:
         """Add `share` of the evidence another text gives on the same tools (a previous turn)."""
@@ -95,7 +103,6 @@ class Evidence:
             verbatim=self.verbatim,
             worded=self.worded,
             score=score,
-            order=np.argsort(-score, kind="stable"),
         )
 
 
@@ -162,12 +169,14 @@ class Retriever:
         bm25 = self.lexical.score(clipped)
         verbatim = _marked(len(cosine), hits.verbatim)
         worded = _marked(len(cosine), hits.worded)
-        tools = np.arange(len(cosine), dtype=np.int64) if allowed is None else allowed.nonzero()[0]
-        cosine, bm25 = cosine[tools], bm25[tools]
-        verbatim, worded = verbatim[tools], worded[tools]
+        if allowed is None:
+            tools = np.arange(len(cosine), dtype=np.int64)
+        else:
+            tools = allowed.nonzero()[0]
+            cosine, bm25 = cosine[tools], bm25[tools]
+            verbatim, worded = verbatim[tools], worded[tools]
         score = weights.cosine * cosine + weights.bm25 * bm25 + weights.verbatim * verbatim
-        order = np.argsort(-score, kind="stable")
-        return Evidence(tools, cosine, bm25, verbatim, worded, score, order)
+        return Evidence(tools, cosine, bm25, verbatim, worded, score)
 
 
 def _marked(count: int, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -107,7 +107,7 @@ def test_a_small_catalog_is_read_whole():
     assert prepared.request.allowed is not None
     assert prepared.request.allowed.all()
     assert prepared.request.top_k == len(CATALOG) + 1
-    assert (prepared.listed == prepared.evidence.order).all()
+    assert (prepared.listed == prepared.evidence.best(len(CATALOG))).all()
 
 
 def test_a_large_catalog_is_shortlisted_and_only_that_may_be_walked():
@@ -248,9 +248,9 @@ def test_the_previous_turn_counts_less_than_the_request():
     """It breaks a tie, stands in the prompt, and does not overrule."""
     pipeline = pipeline_for(load(CATALOG))
     vague = pipeline.prepare(job("and now stop it", previous="boil the kettle"))
-    assert CATALOG[vague.evidence.tools[vague.evidence.order[0]]].name.startswith("kettle")
+    assert CATALOG[vague.evidence.tools[vague.evidence.best(1)[0]]].name.startswith("kettle")
     clear = pipeline.prepare(job("find a book in the library", previous="boil the kettle"))
-    assert CATALOG[clear.evidence.tools[clear.evidence.order[0]]].name == "search"
+    assert CATALOG[clear.evidence.tools[clear.evidence.best(1)[0]]].name == "search"
     assert "Before: boil the kettle" in make_byte_tokenizer().decode(clear.request.prompt.tolist())
 
 

@@ -230,8 +230,8 @@ def test_a_subset_never_changes_a_score(mask: list[bool], text: str):
     kept = np.flatnonzero(mask)
     assert (part.tools == kept).all()
     assert (part.score == whole.score[kept]).all()
-    ranked = [i for i in whole.tools[whole.order].tolist() if mask[i]]
-    assert part.tools[part.order].tolist() == ranked
+    ranked = [i for i in whole.tools[whole.best(len(CATALOG))].tolist() if mask[i]]
+    assert part.tools[part.best(len(CATALOG))].tolist() == ranked
 
 
 def test_ties_go_to_the_lower_index(embedder: WordEmbedder):
@@ -239,7 +239,7 @@ def test_ties_go_to_the_lower_index(embedder: WordEmbedder):
     twins = tuple(make_tool(name, "Same words.") for name in ("a_b", "b_a"))
     evidence = Retriever.build(twins, embedder).search("words", embedder, WEIGHTS)
     assert evidence.score[0] == evidence.score[1]
-    assert evidence.order.tolist() == [0, 1]
+    assert evidence.best(2).tolist() == [0, 1]
 
 
 def test_a_catalog_carries_its_indices(tools: tuple[Tool, ...], embedder: WordEmbedder):
@@ -250,7 +250,7 @@ def test_a_catalog_carries_its_indices(tools: tuple[Tool, ...], embedder: WordEm
         one = built.search(text, embedder, WEIGHTS)
         two = loaded.search(text, embedder, WEIGHTS)
         assert (one.score == two.score).all()
-        assert (one.order == two.order).all()
+        assert (one.best(9) == two.best(9)).all()
     with pytest.raises(ValueError, match="semantic index"):
         SemanticIndex.from_arrays(built.semantic.to_arrays(), len(tools) + 1)
 
@@ -258,7 +258,7 @@ def test_a_catalog_carries_its_indices(tools: tuple[Tool, ...], embedder: WordEm
 def test_a_request_without_any_word_still_ranks(tools: tuple[Tool, ...], embedder: WordEmbedder):
     """Punctuation, emoji and control characters are no error."""
     evidence = Retriever.build(tools, embedder).search("🤷 \u202e ?!", embedder, WEIGHTS)
-    assert len(evidence.order) == len(tools)
+    assert len(evidence.best(99)) == len(tools)
     assert not evidence.bm25.any()
 
 

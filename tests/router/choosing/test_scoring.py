@@ -47,7 +47,6 @@ def evidence_of(scores: list[float]) -> Evidence:
         verbatim=np.zeros(count, dtype=bool),
         worded=np.zeros(count, dtype=bool),
         score=values,
-        order=np.argsort(-values, kind="stable"),
     )
 
 
@@ -76,7 +75,7 @@ def test_probabilities_sum_to_one_and_the_list_keeps_its_share(
 ):
     """The model deals out the share of the listed tools among them and touches no other."""
     evidence = evidence_of(values)
-    listed = evidence.order[: data.draw(st.integers(1, len(values)))].tolist()
+    listed = evidence.best(data.draw(st.integers(1, len(values)))).tolist()
     raw = data.draw(st.lists(st.floats(-9, 0), min_size=len(listed), max_size=len(listed)))
     with_model = combine(WEIGHTS, evidence, reading_of(listed, raw, -1.0))
     alone = combine(WEIGHTS, evidence)
@@ -93,8 +92,8 @@ def test_the_model_can_overturn_the_prior_within_its_list():
     """A model sure of the second tool lifts it over the first."""
     evidence = evidence_of([1.0, 0.9, 0.2])
     scores = combine(WEIGHTS, evidence, reading_of([0, 1], [-8.0, 0.0], -9.0))
-    assert scores.order.tolist()[0] == 1
-    assert evidence.order.tolist()[0] == 0
+    assert scores.best(1).tolist()[0] == 1
+    assert evidence.best(1).tolist()[0] == 0
 
 
 def test_a_model_that_prefers_none_raises_its_probability():
@@ -111,7 +110,7 @@ def test_one_tool_is_enough():
     """A catalog or a rule of one tool has a prior of one and no second cosine."""
     scores = combine(WEIGHTS, evidence_of([0.3]), reading_of([0], [-0.1], -2.0))
     assert scores.log_scores[0] == pytest.approx(0.0, abs=1e-9)
-    assert scores.order.tolist() == [0]
+    assert scores.best(1).tolist() == [0]
 
 
 def test_the_shipped_weights_are_sound_and_hold_no_rows():
