@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from decoder.config import ModelConfig
 
 
-PASSED_OVER_TOKENS = 64
-"""Prompt tokens that a request may have more than another for each pass it was left out of."""
+TOKENS_A_PASS_OF_AGE = 64
+"""Prompt tokens that a request may have more than another for each pass it came before it."""
 
 
 class Runner(Protocol):
@@ -132,8 +132,7 @@ class Finished:
 class _Alive:
     """A request's state: how much of its prompt is read, and its walk.
 
-    `blocks` holds the shared blocks first, then its own. `passed_over` counts the passes since the
-    last that it had a part in.
+    `blocks` holds the shared blocks first, then its own. `age` counts the passes since it came.
     """
 
     handle: int
@@ -143,7 +142,7 @@ class _Alive:
     blocks: list[int]
     next_slot: int
     fed: int = 0
-    passed_over: int = 0
+    age: int = 0
     scored_tokens: int = 0
     tree_tokens: int = 0
     passes: int = 0
@@ -317,19 +316,18 @@ class Engine:
         state.blocks, state.match = [], PrefixMatch(())
 
     def _plan(self, finished: list[Finished]) -> _Plan:
-        """Pack the next pass: who has least left to read first, who was passed over sooner."""
+        """Pack the next pass: who has least left to read first, who is older sooner."""
         plan = _Plan()
         stalled: tuple[_Alive, CapacityError] | None = None
         for state in sorted(self._alive.values(), key=_turn):
             room = self.config.max_pass_tokens - plan.rows
-            before = plan.rows
+            state.age += 1
             if room > 0:
                 try:
                     self._plan_request(plan, state, room)
                 except CapacityError as error:
                     if stalled is None or state.handle > stalled[0].handle:
                         stalled = state, error
-            state.passed_over = 0 if plan.rows > before else state.passed_over + 1
         if stalled and not plan.rows:
             # Nobody can move: the one that came last gives way, so that the others can.
             finished.append(self._fail(*stalled))
@@ -482,9 +480,9 @@ class Engine:
 
 
 def _turn(state: _Alive) -> tuple[int, int]:
-    """Order of service: the shortest rest first, each pass without a part making up for some."""
+    """Order of service: the shortest rest first, and each pass of age makes up for some."""
     rest = len(state.prompt) - state.fed
-    return rest - PASSED_OVER_TOKENS * state.passed_over, state.handle
+    return rest - TOKENS_A_PASS_OF_AGE * state.age, state.handle
 
 
 def _new_tokens(nodes: Sequence[Node]) -> int:

@@ -222,6 +222,33 @@ def test_a_long_prompt_does_not_hold_up_a_short_one() -> None:
     assert order == [short, long]
 
 
+def test_a_long_prompt_is_not_starved_by_short_ones() -> None:
+    """With new short requests before every pass, the long one still ends, in bounded passes."""
+    runner = PathRunner(small_config())
+    engine = Engine(runner, EngineConfig(max_pass_tokens=64, prefix_bytes=0))
+    names = [(1, 0), (2, 0)]
+    long = engine.submit(request(names, [3] * 300))
+    for step in range(60):
+        for _ in range(3):
+            engine.submit(request(names, [4 + step] * 25))  # more than a pass can hold
+        if long in {one.handle for one in engine.step()}:
+            break
+        while engine.alive > 8:
+            engine.cancel(max(engine._alive))
+    # After five passes it is as old as its 300 tokens are long, and it needs five of its own.
+    assert step < 12
+
+
+def test_requests_alike_end_in_the_order_they_came() -> None:
+    """Nobody overtakes an equal."""
+    engine = Engine(PathRunner(small_config()), EngineConfig(max_pass_tokens=50, prefix_bytes=0))
+    handles = [engine.submit(request([(1, 0), (2, 0)], [5 + i] * 40)) for i in range(6)]
+    order = []
+    while engine.alive:
+        order += [one.handle for one in engine.step()]
+    assert order == handles
+
+
 def test_declared_limits_hold() -> None:
     """Slots and memory are refused with a typed error, and a pass never exceeds its rows."""
     config = small_config()

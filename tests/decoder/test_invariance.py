@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from decoder.config import ModelConfig
 from decoder.engine import Engine, EngineConfig, WalkRequest
+from decoder.errors import RowFaultError
 from decoder.fused import FusedTransformer, make_transformer
 from decoder.kernels import layout, make_kernels
 from decoder.kernels.base import F32, I32, PathIndex, Quantised
@@ -222,6 +225,62 @@ def test_answers_have_the_same_bits_whatever_the_policy(
         assert result is not None
         assert result.leaves.tobytes() == truth.result.leaves.tobytes()
         assert result.logprobs.tobytes() == truth.result.logprobs.tobytes()
+
+
+@given(
+    lengths=st.lists(st.integers(1, 90), min_size=2, max_size=5),
+    faulty=st.integers(0, 4), arrivals=st.lists(st.integers(0, 3), min_size=5, max_size=5),
+    seed=st.integers(0, 2**31), threads=st.sampled_from([1, 2]),
+)  # fmt: skip
+@settings(deadline=None, max_examples=25)
+def test_a_faulty_neighbour_and_any_arrival_change_no_bit(
+    lengths: list[int], faulty: int, arrivals: list[int], seed: int, threads: int
+) -> None:
+    """One prompt drives the model to infinity; it fails alone, whenever each of them came."""
+    rng = np.random.default_rng(seed)
+    runner = overflowing_model(threads)
+    trie = build_trie(NAMES)
+    prompts = [rng.integers(0, OVERFLOWING, n).astype(np.int32) for n in lengths]
+    faulty %= len(prompts)
+    prompts[faulty][rng.integers(len(prompts[faulty]))] = OVERFLOWING
+    requests = [WalkRequest(prompt, trie, top_k=len(NAMES)) for prompt in prompts]
+    engine = Engine(runner, EngineConfig(max_pass_tokens=32))
+    handles, ended = {}, {}
+    for step in range(10_000):
+        for number, one in enumerate(requests):
+            if arrivals[number] == step:
+                handles[engine.submit(one)] = number
+        ended |= {f.handle: f for f in engine.step()}
+        if step > max(arrivals) and not engine.alive:
+            break
+    for handle, number in handles.items():
+        if number == faulty:
+            assert isinstance(ended[handle].error, RowFaultError)
+            continue
+        single = Engine(overflowing_model(1), EngineConfig(prefix_bytes=0))
+        single.submit(requests[number])
+        found = ended[handle].result
+        truth = single.step()[0].result
+        assert found is not None
+        assert truth is not None
+        assert found.leaves.tobytes() == truth.leaves.tobytes()
+        assert found.logprobs.tobytes() == truth.logprobs.tobytes()
+
+
+OVERFLOWING = 96
+
+
+@functools.cache
+def overflowing_model(threads: int) -> Transformer:
+    """A model with one token whose embedding no norm can bring back: its squares are infinite."""
+    config = small_config()
+    weights = pack_weights(config, random_tensors(config).get)
+    scale = weights.embedding.scale.copy()
+    scale[OVERFLOWING] = np.float32(3e36)
+    embedding = dataclasses.replace(weights.embedding, scale=scale)
+    weights = dataclasses.replace(weights, embedding=embedding)
+    rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta)
+    return make_transformer(config, weights, make_kernels("native", threads=threads), rotary)
 
 
 class FloatRunner(Transformer):
