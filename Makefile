@@ -18,7 +18,7 @@ USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: venv kernels assets ## compile real catalogs, serve them, route real requests
@@ -82,13 +82,36 @@ format: $(READY) ## rewrite as the formatter and the linter want
 proto: $(READY) ## generate router/rpc from proto/
 	@$(PY) -m router.rpc_build
 
+RESULTS := benchmarks/results
+
 .PHONY: bench
-bench: kernels assets ## speed of passes and routes; of compiling, where the development data is
-	@$(PY) -m benchmarks.prefill
-	@$(PY) -m benchmarks.route_decode
+bench: kernels assets ## speed of passes, routes and starts; more where the development data is
+	@$(PY) -m benchmarks.prefill --json $(RESULTS)/prefill.json
+	@$(PY) -m benchmarks.prefill --model qwen3-0.6b-shape --json $(RESULTS)/prefill_0.6b.json
+	@$(PY) -m benchmarks.route_decode --json $(RESULTS)/route_decode.json
+	@$(PY) -m benchmarks.startup --json $(RESULTS)/startup.json
 	@if [ -d "$(SHARED_DATA)" ]; then \
-		POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PY) -m benchmarks.compile_catalog; \
-	else echo "compile_catalog left out: no development data at $(SHARED_DATA)"; fi
+		export POINTSMAN_SHARED_DATA="$(SHARED_DATA)"; \
+		$(PY) -m benchmarks.constrained --json $(RESULTS)/constrained.json && \
+		$(PY) -m benchmarks.catalog_size --json $(RESULTS)/catalog_size.json && \
+		$(PY) -m benchmarks.compile_catalog; \
+	else echo "constrained, catalog_size, compile_catalog left out: no data at $(SHARED_DATA)"; fi
+
+# An environment of its own: these packages are no part of the product.
+PEERS := .venv-peers
+$(PEERS)/.ready: $(READY) pyproject.toml
+	@echo "==> $(PEERS): what the decoder is measured beside; llama.cpp is compiled (some minutes)"
+	@$(PY) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install --disable-pip-version-check -q -r requirements.lock
+	@CMAKE_ARGS="-DGGML_NATIVE=ON -DGGML_OPENMP=ON" \
+		$(PEERS)/bin/python -m pip install --disable-pip-version-check --editable ".[peers]" \
+		-c requirements.lock
+	@touch $@
+
+.PHONY: bench-peers
+bench-peers: $(PEERS)/.ready kernels assets ## beside llama-cpp-python, outlines, xgrammar (needs the data)
+	@POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PEERS)/bin/python -m benchmarks.peers \
+		--json $(RESULTS)/peers.json
 
 .PHONY: accuracy
 accuracy: kernels assets ## how often the right tool is chosen (needs the development data)
@@ -114,6 +137,6 @@ lock: ## write requirements.lock anew from pyproject.toml
 
 .PHONY: clean
 clean: ## remove .venv, the demo's files and the tools' caches (not the cache of weights)
-	@rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	@rm -rf $(VENV) $(PEERS) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,10 @@
 """How far the integer numerics are from the float model: KL a token and next-token agreement.
 
-    python -m benchmarks.fidelity [--json FILE]
+    python -m benchmarks.fidelity [--model smollm2 | qwen2.5-coder-1.5b] [--json FILE]
 
-Reads the embedded model twice: here, and by transformers in float32 from the same GGUF. The texts
-were written for this file. Ends with one line of JSON.
+Reads a model twice, one after the other: here, and by transformers in float32 from the same GGUF.
+The texts were written for this file. Ends with one line of JSON. Qwen2.5-Coder-1.5B is fetched when
+it is asked for (1.1 GB), and takes 9 GB of memory and some minutes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import numpy as np
 import torch
 import transformers
 
+from benchmarks.qwen_coder import qwen_coder_gguf
 from decoder.kernels.base import PathIndex
 from decoder.kv import KVPool, blocks_for
 from decoder.model import LoadedModel, load_model
 from decoder.transformer import PackedRows
 from router.assets import smollm2_gguf
 
+MODELS = {"smollm2": smollm2_gguf, "qwen2.5-coder-1.5b": qwen_coder_gguf}
 CLEAR_MARGIN_NATS = 0.5
 """A float margin over this between the two best tokens counts as clear."""
 
@@ -71,25 +74,29 @@ def logits_of(model: LoadedModel, ids: np.ndarray) -> np.ndarray:
 def main() -> int:
     """Compare, print a row a text, then the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="smollm2")
     parser.add_argument("--json", type=Path, help="also write the JSON line here")
     options = parser.parse_args()
-    gguf = smollm2_gguf()
+    gguf = MODELS[options.model]()
     model = load_model(gguf, threads=2)
+    digest = model.digest
+    texts = [np.array(model.tokenizer.tokenizer.encode(text).ids) for text in TEXTS]
+    answers = [logits_of(model, ids) for ids in texts]
+    del model  # before the float one comes, which takes four times as much
     net = transformers.AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, dtype=torch.float32
     )
     net.train(mode=False)
     rows: list[dict[str, Any]] = []
-    for text in TEXTS:
-        ids = model.tokenizer.tokenizer.encode(text).ids
+    for ids, logits in zip(texts, answers, strict=True):
         with torch.no_grad():
-            true = torch.log_softmax(net(torch.tensor([ids])).logits[0].double(), -1)
-        found = torch.log_softmax(torch.from_numpy(logits_of(model, np.array(ids))).double(), -1)
+            true = torch.log_softmax(net(torch.from_numpy(ids)[None]).logits[0].double(), -1)
+        found = torch.log_softmax(torch.from_numpy(logits).double(), -1)
         kl = (true.exp() * (true - found)).sum(-1)
         best = true.topk(2, dim=-1).values
         clear = best[:, 0] - best[:, 1] > CLEAR_MARGIN_NATS
         same = true.argmax(-1) == found.argmax(-1)
-        gold = torch.tensor(ids[1:])[:, None]
+        gold = torch.from_numpy(ids[1:])[:, None]
         nll = [-side[:-1].gather(1, gold).mean().item() for side in (true, found)]
         rows.append({
             "tokens": len(ids), "kl": kl.mean().item(), "kl_max": kl.max().item(),
@@ -107,7 +114,7 @@ def main() -> int:
         for key in ("kl", "same", "nll_float", "nll_int")
     }
     result = {
-        "benchmark": "fidelity", "model": model.digest, "tokens": tokens,
+        "benchmark": "fidelity", "model": options.model, "digest": digest, "tokens": tokens,
         "kl_per_token": round(mean["kl"], 6), "same_next_token": round(mean["same"], 4),
         "clear": sum(row["clear"] for row in rows),
         "clear_same": sum(row["clear_same"] for row in rows),
