@@ -46,7 +46,10 @@ static inline struct cache layer_cache(const struct rows *r, int index, const st
 }
 
 /* Rows that a thread must have, on the average, for sharing by rows to pay. */
-#define ROWS_A_THREAD 24
+#define ROWS_A_THREAD 40
+
+/* How many pairs of panels before they are needed weights are asked for. */
+#define AHEAD 4
 
 /* How `count` rows lie in bands, and which are this thread's. */
 struct share {
@@ -105,14 +108,14 @@ static inline __attribute__((always_inline)) void share_product(
     int parts = parts_of(w->k);
     int64_t panel_bytes = (int64_t)parts * TILE_BYTES;
     int own = s->by_rows ? (s->bands + s->threads - 1) / s->threads : s->bands;
-    /* With few bands the weights come in faster than hints about them could help. */
-    int step = own < 4 ? 0 : (int)(2 * panel_bytes / 64 / own) + 1;
+    /* With one band the weights are all there is to wait for, and hints about them only delay. */
+    int step = own < 2 ? 0 : (int)(2 * panel_bytes / 64 / own) + 1;
     int first = s->by_rows ? 0 : (int)((int64_t)w->pairs * s->thread / s->threads);
     int last = s->by_rows ? w->pairs : (int)((int64_t)w->pairs * (s->thread + 1) / s->threads);
     for (int pair = first; pair < last; pair++) {
         const int8_t *left = w->tiles + 2 * pair * panel_bytes;
-        const int8_t *ahead = left + 2 * panel_bytes; /* the next pair's, fetched bit by bit */
-        const int8_t *end = ahead + (pair + 1 < last ? 2 * panel_bytes : 0);
+        const int8_t *ahead = left + AHEAD * 2 * panel_bytes;
+        const int8_t *end = ahead + (pair + AHEAD < last ? 2 * panel_bytes : 0);
         for (int band = 0; band < s->bands; band++) {
             if (s->by_rows && !owns_band(s, band)) continue;
             for (int line = 0; line < step && ahead < end; line++, ahead += 64)
