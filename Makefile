@@ -99,13 +99,15 @@ bench: kernels assets ## speed of passes, routes and starts; more where the deve
 
 # An environment of its own: these packages are no part of the product.
 PEERS := .venv-peers
-$(PEERS)/.ready: $(READY) pyproject.toml
+$(PEERS)/.ready: $(READY) pyproject.toml benchmarks/peers/tile_config.h
 	@echo "==> $(PEERS): what the decoder is measured beside; llama.cpp is compiled (some minutes)"
 	@$(PY) -m venv --clear $(PEERS)
 	@$(PEERS)/bin/python -m pip install --disable-pip-version-check -q -r requirements.lock
-	@CMAKE_ARGS="-DGGML_NATIVE=ON -DGGML_OPENMP=ON" \
-		$(PEERS)/bin/python -m pip install --disable-pip-version-check --editable ".[peers]" \
-		-c requirements.lock
+	@# Not from pip's cache: it would hand back a build made with other flags.
+	@CMAKE_ARGS="-DGGML_NATIVE=ON -DGGML_OPENMP=ON \
+		'-DCMAKE_CXX_FLAGS=-include $(CURDIR)/benchmarks/peers/tile_config.h'" \
+		$(PEERS)/bin/python -m pip install --disable-pip-version-check --no-cache-dir \
+		--editable ".[peers]" -c requirements.lock
 	@touch $@
 
 .PHONY: bench-peers

@@ -93,7 +93,10 @@ def main() -> int:
     trie = two_level_trie(options.names, rng, vocab)
     prompt = rng.integers(0, vocab, options.prompt).astype(np.int32)
     request = WalkRequest(prompt, trie, top_k=options.names)
-    engines = {n: Engine(model.transformer, EngineConfig(tree_tokens=n)) for n in TREE_TOKENS}
+    engines = {
+        n: Engine(model.transformer, EngineConfig(tree_tokens=n, prefix_bytes=0))
+        for n in TREE_TOKENS
+    }
     results = {n: route(engine, request) for n, engine in engines.items()}
     whole = results[TREE_TOKENS[0]]
     rows = whole.prompt_tokens + whole.tree_tokens

@@ -76,7 +76,9 @@ class Peer:
 def start(name: str, model: str, work: Path, env: dict[str, str]) -> Peer:
     """Start a system and have it answer once, so that what is made at first use is made.
 
-    llama.cpp's tile routine breaks off on some shapes; it then runs with its other products.
+    llama.cpp breaks off on tile registers where its compiler dropped their configuration (see
+    tile_config.h). It then runs with its other products, which are several times slower: its
+    figures say so, and are no measure of what it can do.
     """
     peer = Peer(name, model, work, env)
     try:
@@ -84,7 +86,7 @@ def start(name: str, model: str, work: Path, env: dict[str, str]) -> Peer:
     except RuntimeError as error:
         if name != "llama-cpp-python":
             raise
-        print(f"{error}: again without tile registers")
+        print(f"{error}: again without tile registers, SEVERAL TIMES SLOWER than llama.cpp can be")
         peer = Peer(name, model, work, {**env, PLAIN_PRODUCTS: "1"})
         warm(peer)
     return peer
@@ -129,7 +131,6 @@ def measure(model: str, peers: list[Peer], work: Work) -> list[dict[str, Any]]:
         jobs = list(range(start, start + CLIENTS))
         for peer in peers:
             replies[peer.name]["many"].append(peer.ask(op="many", jobs=jobs))
-    ours = replies["ours"]
     results = []
     for peer in peers:
         mine = replies[peer.name]
@@ -137,7 +138,6 @@ def measure(model: str, peers: list[Peer], work: Work) -> list[dict[str, Any]]:
         def median(op: str, key: str, of: dict[str, list[dict[str, Any]]] = mine) -> float:
             return float(statistics.median(reply[key] for reply in of[op]))
 
-        same = [a["names"] == b["names"] for a, b in zip(mine["one"], ours["one"], strict=True)]
         many = statistics.median(r["s"] + r["grammar_s"] for r in mine["many"])
         results.append({
             "system": peer.name, "model": model, "how": peer.how,
@@ -145,9 +145,25 @@ def measure(model: str, peers: list[Peer], work: Work) -> list[dict[str, Any]]:
             "whole_catalog_ms": 1e3 * median("whole", "s"),
             "requests_per_s_8": CLIENTS / many,
             "requests_per_s_8_without_grammar": CLIENTS / median("many", "s"),
-            "same_answer_as_ours": sum(same) / len(same),
+            "same_answer_as": {
+                other.name: share_alike(mine["one"], replies[other.name]["one"])
+                for other in peers if other is not peer
+            },
         })  # fmt: skip
     return results
+
+
+def share_alike(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> float:
+    """Return the share of jobs that two systems answered alike."""
+    return statistics.mean(a["names"] == b["names"] for a, b in zip(some, others, strict=True))
+
+
+def refuse_unknown_names(peer: str, names: list[str], jobs: list[Job], *, whole: bool,
+                         work: Work) -> None:
+    """Break off if a system answered what it may not: its grammar didn't hold, its time is void."""
+    for name, job in zip(names, jobs, strict=True):
+        if name not in (work.all_names if whole else job.names):
+            raise RuntimeError(f"{peer} answered {name!r}, which is none of the names it may give")
 
 
 def report(results: list[dict[str, Any]]) -> None:
