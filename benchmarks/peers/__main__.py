@@ -166,7 +166,7 @@ def measure(model: str, peers: list[Peer], work: Work) -> list[dict[str, Any]]:
 
 def share_alike(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> float:
     """Return the share of jobs that two systems answered alike."""
-    same = sum(a["names"] == b["names"] for a, b in zip(some, others, strict=True))
+    same = sum(bool(a["names"] == b["names"]) for a, b in zip(some, others, strict=True))
     return same / len(some)
 
 
