@@ -126,6 +126,9 @@ def write_directory(path: Path, config: ModelConfig) -> None:
     (path / "config.json").write_text(json.dumps(raw_config(config)))
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -136,7 +139,13 @@ def write_directory(path: Path, config: ModelConfig) -> None:
         ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "beta_fast": 3}}, "beta_fast"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 0.0}}, "factor is 0.0"),
+        ({"rope_scaling": {**YARN, "mscale": -9.0, "mscale_all_dim": 1.0}}, "mscale"),
+        ({"rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": -50.0}}, "mscale_all_dim"),
         ({"sliding_window": 128}, "sliding_window"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
+        ({"layer_types": ["full_attention"]}, "layer_types"),
+        ({"mlp_bias": True}, "mlp_bias"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"logit_scale": 2.0}, "logit_scale"),
         ({"model_type": "mamba"}, "mamba"),
         ({"num_key_value_heads": 4}, "kv_heads"),
@@ -160,11 +169,22 @@ def test_what_is_not_computed_is_refused_by_name(
         ({"num_attention_heads": 0}, "num_attention_heads is 0"),
         ({"vocab_size": 97.5}, "vocab_size is 97.5"),
         ({"rms_norm_eps": float("nan")}, "rms_norm_eps is nan"),
-        ({"rms_norm_eps": -1.0}, "rms_eps is -1.0"),
+        ({"rms_norm_eps": -1.0}, r"config\.json: rms_eps is -1.0"),
+        ({"num_hidden_layers": 2_000_000_000}, "layers is 2000000000"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": -2.0}}, r"config\.json: rope scal"),
         ({"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes'"),
         ({"max_position_embeddings": None}, "no key 'max_position_embeddings'"),
         ({"rope_theta": [1]}, r"rope_theta is \[1\]"),
+        ({"rope_theta": 10**400}, "rope_theta is inf"),
+        ({"rope_theta": 5.0, "rope_parameters": {"rope_theta": 7.0}}, "7.0, and 5.0 outside"),
         ({"rope_scaling": "linear"}, "must be an object"),
+        ({"rope_scaling": []}, "must be an object"),
+        ({"rope_scaling": {**YARN, "mscale": "1"}}, "mscale is '1'"),
+        ({"rope_scaling": {**YARN, "mscale_all_dim": True}}, "mscale_all_dim is True"),
+        ({"rope_scaling": {**YARN, "type": "linear"}}, "rope_type is 'yarn' and type is 'linear'"),
+        ({"rope_scaling": YARN, "rope_parameters": {**YARN, "factor": 2.0}}, "differ"),
+        ({"head_dim": None, "num_attention_heads": 10}, "not a multiple of num_attention_heads"),
+        ({"model_type": "qwen3", "num_key_value_heads": None}, "no key 'num_key_value_heads'"),
         ({"rope_scaling": {"rope_type": "linear"}}, "no key 'factor'"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0,
                            "high_freq_factor": 1.0}}, "must exceed"),
@@ -177,15 +197,46 @@ def test_malformed_values_are_refused_by_key(change: dict[str, Any], named: str)
 
 
 def test_a_tensor_that_nothing_reads_is_refused(tmp_path: Path) -> None:
-    """A bias that the architecture has no place for; a head beside a tied embedding is harmless."""
+    """A bias that the architecture has no place for; a tied head that is not the embedding."""
     write_directory(tmp_path, small_config())
-    extra = {"lm_head.weight": np.zeros((97, 48), np.float32)}
+    embedding = random_tensors(small_config())["model.embed_tokens.weight"]
+    extra = {"lm_head.weight": embedding.copy()}
     save_file(extra, tmp_path / "model-00003.safetensors")
     read_checkpoint(tmp_path)
+    extra["lm_head.weight"][96, 47] += np.float32(1)
+    save_file(extra, tmp_path / "model-00003.safetensors")
+    with pytest.raises(UnsupportedModelError, match="tie_word_embeddings"):
+        read_checkpoint(tmp_path)
+    extra["lm_head.weight"] = embedding.copy()
     extra["model.layers.0.self_attn.q_proj.bias"] = np.zeros(96, np.float32)
     save_file(extra, tmp_path / "model-00003.safetensors")
     with pytest.raises(UnsupportedModelError, match=r"self_attn\.q_proj\.bias"):
         read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{", '{"a":' * 100_000])
+def test_a_configuration_that_is_no_object_is_refused(text: str, tmp_path: Path) -> None:
+    """Whatever is in the file, the error is ours and names it."""
+    write_directory(tmp_path, small_config())
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ModelError, match=r"config\.json"):
+        read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+def test_what_transformers_saves_is_read(architecture: str, tmp_path: Path) -> None:
+    """Its own spelling of every key, none of which is refused."""
+    config = small_config(architecture)
+    float_model(config).save_pretrained(tmp_path)
+    assert read_checkpoint(tmp_path).config == config
+
+
+def test_qwen3_heads_have_the_size_that_transformers_gives_them() -> None:
+    """Without head_dim Qwen3 does not divide its width."""
+    raw = raw_config(small_config("qwen3"))
+    del raw["head_dim"]
+    assert parse_config(raw, Path("config.json")).head_dim == 128
+    assert transformers.Qwen3Config(**raw).head_dim == 128
 
 
 SCALINGS = {

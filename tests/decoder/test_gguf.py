@@ -103,6 +103,10 @@ def test_factors_are_read(tmp_path: Path) -> None:
         scaling = read_checkpoint(path).config.rope_scaling
         assert scaling is not None
         assert scaling.factors == tuple(factors.tolist())
+    narrow = factors.astype(np.float16)
+    path = write(tmp_path / "f16.gguf", small_config("qwen3"), {}, rope_freqs__weight=narrow)
+    with pytest.raises(UnsupportedModelError, match=r"rope_freqs\.weight has type F16"):
+        read_checkpoint(path)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,12 @@ def test_factors_are_read(tmp_path: Path) -> None:
         ({"block_count": None}, "no key 'block_count'"),
         ({"embedding_length": "wide"}, "embedding_length is 'wide'"),
         ({"attention.head_count": 0}, "head_count is 0"),
+        ({"attention.key_length": None, "attention.head_count": 10}, "not a multiple"),
+        ({"attention.scale": 0.5}, "attention.scale is 0.5"),
+        ({"rope.freq_base": float("nan")}, "freq_base is nan"),
+        ({"rope.freq_base": True}, "freq_base is True"),
+        ({"rope.freq_base": -1.0}, r"model\.gguf: rope_theta is -1.0"),
+        ({"block_count": 2_000_000_000}, "layers is 2000000000"),
     ],
 )
 def test_what_is_not_computed_is_refused_by_name(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -42,8 +42,12 @@ def test_quantise_agrees_on_any_float(x: np.ndarray) -> None:
 
 
 @given(rows_of(24))
+@example(np.array([[6.6900837e16, 7.0151681e16] * 12], np.float32))
 def test_quantise_keeps_sixteen_bits(x: np.ndarray) -> None:
-    """What comes back is within half a step of what went in."""
+    """What comes back is within half a step, and the roundings of a factor of up to 32,639.
+
+    Inverse, product and scale are rounded once each: three times 32639 * 2^-24 is 0.0058 of a step.
+    """
     rows = len(x)
     out = NATIVE.quantise(x)
     q = out.planes[:rows].astype(np.int64) * 256 + out.planes[rows:]
@@ -51,7 +55,7 @@ def test_quantise_keeps_sixteen_bits(x: np.ndarray) -> None:
     back = q * out.scale.astype(np.float64)[:, None]
     amax = np.abs(x.astype(np.float64)).max(axis=1, keepdims=True)
     sound = amax[:, 0] >= 1e-30
-    assert (np.abs(back - x)[sound] <= (amax / 32639 * 0.502)[sound]).all()
+    assert (np.abs(back - x)[sound] <= (amax / 32639 * 0.506)[sound]).all()
     assert (back[~sound] == 0).all()
 
 

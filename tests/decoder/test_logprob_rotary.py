@@ -6,11 +6,13 @@ import decimal
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoder.errors import UnsupportedModelError
 from decoder.logprob import log_softmax, log_stated
-from decoder.rope_scaling import frequencies
+from decoder.rope_scaling import RopeScaling, frequencies
 from decoder.rotary import rotary_tables
 
 
@@ -43,3 +45,21 @@ def test_rotary_tables_are_cosines_and_sines() -> None:
     angle = np.arange(8192)[:, None] * frequency[None, :]
     assert np.abs(cosine - np.cos(angle)).max() < 6.1e-8
     assert np.abs(sine - np.sin(angle)).max() < 6.1e-8
+
+
+@pytest.mark.parametrize(
+    ("theta", "scaling", "named"),
+    [
+        (1e4, RopeScaling("linear", 1e-9), "radians"),
+        (1e4, RopeScaling("factors", factors=(1e-300,) * 4), "radians"),
+        (1e4, RopeScaling("factors", factors=(1.0,) * 3), "3 factors"),
+        (1.0, RopeScaling("yarn", 4.0, 64), "rope_theta"),
+        (1e-300, None, "radians"),
+    ],
+)
+def test_rotations_that_lose_their_bits_are_refused(
+    theta: float, scaling: RopeScaling | None, named: str
+) -> None:
+    """Angles beyond exact reduction never become a table."""
+    with pytest.raises(UnsupportedModelError, match=named):
+        rotary_tables(64, 8, theta, scaling)
