@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from decoder.rope_scaling import RopeScaling
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
+MOST_LAYERS = 1000
+"""More is a damaged file, not a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class ModelConfig:
         ):
             if getattr(self, key) < 1:
                 raise UnsupportedModelError(f"{key} is {getattr(self, key)}; it must be positive")
+        if self.layers > MOST_LAYERS:
+            raise UnsupportedModelError(f"layers is {self.layers}; at most {MOST_LAYERS} are read")
         if self.heads % self.kv_heads:
             raise UnsupportedModelError(
                 f"heads ({self.heads}) is not a multiple of kv_heads ({self.kv_heads})"

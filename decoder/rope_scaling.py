@@ -73,10 +73,18 @@ class RopeScaling:
             raise UnsupportedModelError("rope scaling: every factor of rope_freqs must be positive")
 
 
-def yarn_attention_factor(
-    factor: float, mscale: float | None = None, mscale_all_dim: float | None = None
-) -> float:
-    """Return what YaRN multiplies cosine and sine by: 0.1 ln(factor) + 1, or a ratio of two."""
+def yarn_attention_factor(factor: float, mscale: float = 0.0, mscale_all_dim: float = 0.0) -> float:
+    """Return what YaRN multiplies cosine and sine by: 0.1 ln(factor) + 1, or a ratio of two.
+
+    The ratio has the weights `mscale` and `mscale_all_dim` before the logarithm; it is taken where
+    neither is zero.
+
+    Raises:
+        UnsupportedModelError: the factor or a scale is not positive.
+
+    """
+    if factor <= 0:
+        raise UnsupportedModelError(f"rope scaling: factor is {factor}; it must be positive")
     with decimal.localcontext(prec=DIGITS):
         grown = Decimal(factor).ln() if factor > 1 else Decimal(0)
 
@@ -84,6 +92,11 @@ def yarn_attention_factor(
             return Decimal("0.1") * Decimal(repr(weight)) * grown + 1
 
         if mscale and mscale_all_dim:
+            if scale(mscale) <= 0 or scale(mscale_all_dim) <= 0:
+                raise UnsupportedModelError(
+                    f"rope scaling: mscale ({mscale}) and mscale_all_dim ({mscale_all_dim}) must "
+                    "give positive scales"
+                )
             return float(scale(mscale) / scale(mscale_all_dim))
         return float(scale(1.0))
 
@@ -92,7 +105,8 @@ def frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -> lis
     """Return the head_dim/2 rotary frequencies, each rounded once from 50-digit decimals.
 
     Raises:
-        UnsupportedModelError: as many factors as frequencies are needed and there are others.
+        UnsupportedModelError: as many factors as frequencies are needed and there are others, or
+            YaRN is asked for with a theta that isn't over 1.
 
     """
     with decimal.localcontext(prec=DIGITS):
@@ -105,6 +119,10 @@ def frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -> lis
         elif scaling.kind == "llama3":
             scaled = [_llama3(f, scaling) for f in plain]
         elif scaling.kind == "yarn":
+            if theta <= 1:
+                raise UnsupportedModelError(
+                    f"rope scaling 'yarn': rope_theta is {theta}, not over 1"
+                )
             scaled = _yarn(plain, head_dim, log_theta, scaling)
         else:
             if len(scaling.factors) != len(plain):

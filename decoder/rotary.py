@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder.errors import UnsupportedModelError
 from decoder.rope_scaling import RopeScaling, frequencies
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _HALF_PI_1 = 1.57079632673412561417e00
 _HALF_PI_2 = 6.07710050630396597660e-11
 _HALF_PI_3 = 2.02226624879595063154e-21
 _TWO_OVER_PI = 0.63661977236758138243
+_MOST_RADIANS = float(1 << 20)
 _ROUND_MAGIC = 6755399441055744.0  # 1.5 * 2^52
 
 _SINE = (-1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800, -1 / 1307674368000)
@@ -39,10 +41,19 @@ def rotary_tables(
 
     With a scaling, of its frequencies, times its attention factor.
 
+    Raises:
+        UnsupportedModelError: an angle is too wide to be reduced exactly.
+
     Source: Su et al., RoFormer (2021), equation 15.
+
     """
     frequency = np.array(frequencies(head_dim, theta, scaling), np.float64)
     angle = np.arange(positions, dtype=np.float64)[:, None] * frequency[None, :]
+    if angle.max(initial=0.0) > _MOST_RADIANS:
+        raise UnsupportedModelError(
+            f"position {positions - 1} turns by {angle.max()} radians, more than {_MOST_RADIANS}; "
+            "check rope_theta and the rope scaling's factors"
+        )
     n = (angle * _TWO_OVER_PI + _ROUND_MAGIC) - _ROUND_MAGIC
     r = angle - n * _HALF_PI_1
     r = r - n * _HALF_PI_2

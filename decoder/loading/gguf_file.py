@@ -18,7 +18,7 @@ from decoder.cache import cache_dir, write_whole
 from decoder.config import ARCHITECTURES, ModelConfig
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
-from decoder.loading.settings import Settings
+from decoder.loading.settings import Settings, naming
 from decoder.rope_scaling import RopeScaling, yarn_attention_factor
 from decoder.weights import tensor_shapes
 
@@ -52,8 +52,8 @@ _MODEL_NAMES = {
 
 _ROPE_FACTORS = "rope_freqs.weight"
 
-CONFIG_VERSION = 2
-"""Raise it whenever what is read of a file's keys changes, so that old entries are left alone."""
+CONFIG_VERSION = 3
+"""Raise it whenever other keys are read or refused, so that old entries are left alone."""
 
 
 def open_gguf(path: Path) -> gguf.GGUFReader:
@@ -187,8 +187,11 @@ def _config(reader: gguf.GGUFReader, path: Path, *, tied: bool) -> ModelConfig:
             raise UnsupportedModelError(f"{path}: {start}{key} is {value!r}, not computed here")
     read = Settings(values, f"{path}, {architecture}")
     read.only(set(_COMPUTED_KEYS | _MUST_BE.keys()))
-    heads, hidden = read.whole("attention.head_count"), read.whole("embedding_length")
-    head_dim = read.whole("attention.key_length", hidden // heads)
+    heads = read.whole("attention.head_count")
+    if values.get("attention.key_length") is None:
+        head_dim = read.shared("embedding_length", "attention.head_count")
+    else:
+        head_dim = read.whole("attention.key_length")
     for key in ("attention.value_length", "rope.dimension_count"):
         if read.whole(key, head_dim) != head_dim:
             raise UnsupportedModelError(
@@ -198,21 +201,22 @@ def _config(reader: gguf.GGUFReader, path: Path, *, tied: bool) -> ModelConfig:
     tokens = reader.get_field("tokenizer.ggml.tokens")
     if tokens is None:
         raise ModelError(f"{path} has no tokenizer (tokenizer.ggml.tokens)")
-    config = ModelConfig(
-        architecture=architecture,
-        vocab_size=len(tokens.data),
-        hidden_size=hidden,
-        layers=read.whole("block_count"),
-        heads=heads,
-        kv_heads=read.whole("attention.head_count_kv", heads),
-        head_dim=head_dim,
-        intermediate_size=read.whole("feed_forward_length"),
-        rms_eps=read.number("attention.layer_norm_rms_epsilon"),
-        rope_theta=read.number("rope.freq_base", 10000.0),
-        context_length=read.whole("context_length"),
-        tied_head=tied,
-        rope_scaling=_rope_scaling(reader, read),
-    )
+    with naming(path):
+        config = ModelConfig(
+            architecture=architecture,
+            vocab_size=len(tokens.data),
+            hidden_size=read.whole("embedding_length"),
+            layers=read.whole("block_count"),
+            heads=heads,
+            kv_heads=read.whole("attention.head_count_kv", heads),
+            head_dim=head_dim,
+            intermediate_size=read.whole("feed_forward_length"),
+            rms_eps=read.number("attention.layer_norm_rms_epsilon"),
+            rope_theta=read.number("rope.freq_base", 10000.0),
+            context_length=read.whole("context_length"),
+            tied_head=tied,
+            rope_scaling=_rope_scaling(reader, read),
+        )
     known = {_gguf_name(name) for name in tensor_shapes(config)} | {_ROPE_FACTORS}
     for tensor in reader.tensors:
         if tensor.name not in known:
@@ -231,6 +235,10 @@ def _rope_scaling(reader: gguf.GGUFReader, read: Settings) -> RopeScaling | None
             raise UnsupportedModelError(
                 f"{read.source}: both {_ROPE_FACTORS} and rope.scaling.type {kind!r}, which is not "
                 "computed here"
+            )
+        if found.tensor_type != gguf.GGMLQuantizationType.F32:
+            raise UnsupportedModelError(
+                f"{read.source}: {_ROPE_FACTORS} has type {found.tensor_type.name}; it must be F32"
             )
         return RopeScaling("factors", factors=tuple(float(f) for f in found.data.ravel()))
     if kind == "none":

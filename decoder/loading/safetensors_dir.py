@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from safetensors import SafetensorError
 
 from decoder.config import ModelConfig
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
-from decoder.loading.settings import Settings
+from decoder.loading.settings import Settings, naming
 from decoder.loading.tensors import read_tensor, tensor_names
 from decoder.rope_scaling import RopeScaling, yarn_attention_factor
 from decoder.weights import tensor_shapes
@@ -28,12 +29,13 @@ _COMPUTED = {
     *("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "head_dim", "intermediate_size", "rms_norm_eps", "rope_theta"),
     *("max_position_embeddings", "tie_word_embeddings", "rope_parameters", "rope_scaling"),
+    "layer_types",
 }
 _HARMLESS = {
     *("architectures", "attention_dropout", "bos_token_id", "eos_token_id", "pad_token_id"),
     *("initializer_range", "torch_dtype", "dtype", "transformers_version", "use_cache"),
     *("max_window_layers", "pretraining_tp", "is_llama_config"),
-    *("transformers.js_config", "_name_or_path", "layer_types"),
+    *("transformers.js_config", "_name_or_path"),
 }
 _MUST_BE: dict[str, tuple[Any, ...]] = {
     "hidden_act": ("silu",),
@@ -44,6 +46,9 @@ _MUST_BE: dict[str, tuple[Any, ...]] = {
     "rope_interleaved": (False,),
     "quantization_config": (None,),
 }
+_ATTENTION = {"full_attention"}
+_QWEN3_HEAD_DIM = 128
+"""What a Qwen3 configuration without head_dim means, whatever its width."""
 
 
 def read_safetensors_dir(path: Path) -> Checkpoint:
@@ -56,8 +61,10 @@ def read_safetensors_dir(path: Path) -> Checkpoint:
     config_file = path / "config.json"
     try:
         raw = json.loads(config_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{config_file}: {error}; give a model's directory") from error
+    if not isinstance(raw, dict):
+        raise ModelError(f"{config_file} holds no object; give a model's directory")
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise ModelError(f"{path} has no *.safetensors; is the download complete?")
@@ -74,6 +81,7 @@ def read_safetensors_dir(path: Path) -> Checkpoint:
 
     config = parse_config(raw, config_file)
     _refuse_unread(config, where)
+    _refuse_unlike_head(config, where)
     return Checkpoint(config, tensor, digest_files([config_file, *files]), path)
 
 
@@ -89,45 +97,87 @@ def parse_config(raw: dict[str, Any], source: Path) -> ModelConfig:
                 "it if it does not"
             )
     read = Settings(raw, str(source))
-    heads, hidden = read.whole("num_attention_heads"), read.whole("hidden_size")
-    return ModelConfig(
-        architecture=str(raw.get("model_type")),
-        vocab_size=read.whole("vocab_size"),
-        hidden_size=hidden,
-        layers=read.whole("num_hidden_layers"),
-        heads=heads,
-        kv_heads=read.whole("num_key_value_heads", heads),
-        head_dim=read.whole("head_dim", hidden // max(heads, 1)),
-        intermediate_size=read.whole("intermediate_size"),
-        rms_eps=read.number("rms_norm_eps"),
-        rope_theta=_rope_theta(raw, read),
-        context_length=read.whole("max_position_embeddings"),
-        tied_head=read.flag("tie_word_embeddings", default=False),
-        rope_scaling=_rope_scaling(raw, read),
-    )
+    architecture, heads = str(raw.get("model_type")), read.whole("num_attention_heads")
+    layers = read.whole("num_hidden_layers")
+    kinds = raw.get("layer_types")
+    if kinds is not None and not (
+        isinstance(kinds, list) and len(kinds) == layers and set(map(str, kinds)) == _ATTENTION
+    ):
+        raise UnsupportedModelError(
+            f"{source}: layer_types must be 'full_attention' for each of {layers} layers; nothing "
+            "else is computed here"
+        )
+    with naming(source):
+        return ModelConfig(
+            architecture=architecture,
+            vocab_size=read.whole("vocab_size"),
+            hidden_size=read.whole("hidden_size"),
+            layers=layers,
+            heads=heads,
+            kv_heads=read.whole("num_key_value_heads", heads if architecture == "llama" else None),
+            head_dim=_head_dim(architecture, read),
+            intermediate_size=read.whole("intermediate_size"),
+            rms_eps=read.number("rms_norm_eps"),
+            rope_theta=_rope_theta(raw, read),
+            context_length=read.whole("max_position_embeddings"),
+            tied_head=read.flag("tie_word_embeddings", default=False),
+            rope_scaling=_rope_scaling(raw, read),
+        )
 
 
 def _unused(raw: dict[str, Any]) -> bool:
     return raw.get("use_sliding_window") is False
 
 
+def _head_dim(architecture: str, read: Settings) -> int:
+    if read.values.get("head_dim") is not None:
+        return read.whole("head_dim")
+    if architecture == "qwen3":
+        return _QWEN3_HEAD_DIM
+    return read.shared("hidden_size", "num_attention_heads")
+
+
 def _rope(raw: dict[str, Any], read: Settings) -> Settings:
-    """Return the rotary settings in either spelling."""
-    value = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
-    if not isinstance(value, dict):
-        raise ModelError(f"{read.source}: rope_scaling is {value!r}; it must be an object")
-    return Settings(value, f"{read.source}: rope_scaling")
+    """Return the rotary settings in either spelling. Raises ModelError where two differ."""
+    given = {
+        key: raw[key] for key in ("rope_parameters", "rope_scaling") if raw.get(key) is not None
+    }
+    for key, value in given.items():
+        if not isinstance(value, dict):
+            raise ModelError(f"{read.source}: {key} is {value!r}; it must be an object")
+    key, value = next(iter(given.items()), ("rope_scaling", {}))
+    if any(other != value for other in given.values()):
+        raise ModelError(
+            f"{read.source}: rope_parameters and rope_scaling differ; keep the one that is meant"
+        )
+    return Settings(value, f"{read.source}: {key}")
+
+
+def _rope_kind(rope: Settings) -> str:
+    kinds = [rope.values[key] for key in ("rope_type", "type") if rope.values.get(key) is not None]
+    if any(kind != kinds[0] for kind in kinds):
+        raise ModelError(
+            f"{rope.source}: rope_type is {kinds[0]!r} and type is {kinds[1]!r}; keep the one that "
+            "is meant"
+        )
+    return str(kinds[0]) if kinds else "default"
 
 
 def _rope_theta(raw: dict[str, Any], read: Settings) -> float:
     """Take the rotary base from either place."""
     rope = _rope(raw, read)
-    return rope.number("rope_theta", read.number("rope_theta", 10000.0))
+    inner = rope.number("rope_theta", read.number("rope_theta", 10000.0))
+    if inner != read.number("rope_theta", inner):
+        raise ModelError(
+            f"{rope.source}: rope_theta is {inner}, and {raw['rope_theta']} outside it; keep the "
+            "one that is meant"
+        )
+    return inner
 
 
 def _rope_scaling(raw: dict[str, Any], read: Settings) -> RopeScaling | None:
     rope = _rope(raw, read)
-    kind = str(rope.values.get("rope_type", rope.values.get("type", "default")))
+    kind = _rope_kind(rope)
     if kind == "default":
         rope.only({"rope_type", "type", "rope_theta"})
         return None
@@ -152,7 +202,7 @@ def _rope_scaling(raw: dict[str, Any], read: Settings) -> RopeScaling | None:
         | {"attention_factor", "mscale", "mscale_all_dim"}
     )
     stated = yarn_attention_factor(
-        factor, rope.values.get("mscale"), rope.values.get("mscale_all_dim")
+        factor, rope.number("mscale", 0.0), rope.number("mscale_all_dim", 0.0)
     )
     return RopeScaling(
         kind,
@@ -177,3 +227,17 @@ def _refuse_unread(config: ModelConfig, where: dict[str, Path]) -> None:
                 f"{file}: tensor {name} is not part of a {config.architecture} model as computed "
                 "here and might change the result; remove it if it does not"
             )
+
+
+def _refuse_unlike_head(config: ModelConfig, where: dict[str, Path]) -> None:
+    """Refuse a head beside a tied embedding unless the two are the same."""
+    head, embedding = "lm_head.weight", "model.embed_tokens.weight"
+    if not config.tied_head or head not in where or embedding not in where:
+        return
+    if not np.array_equal(
+        read_tensor(where[head], head), read_tensor(where[embedding], embedding), equal_nan=True
+    ):
+        raise UnsupportedModelError(
+            f"{where[head]}: {head} is not {embedding}, and tie_word_embeddings says that it is; "
+            "remove the tensor, or set the key to false"
+        )

@@ -6,15 +6,28 @@ Owns the errors for malformed values: they name the file and the key. Never know
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from decoder.errors import ModelError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 MOST = 1 << 31
+
+
+@contextmanager
+def naming(source: Path) -> Iterator[None]:
+    """Put the file's name before an error that lacks it."""
+    try:
+        yield
+    except UnsupportedModelError as error:
+        if str(source) in str(error):
+            raise
+        raise UnsupportedModelError(f"{source}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +61,23 @@ class Settings:
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ModelError(f"{self.source}: {key} is {value!r}; it must be a number")
-        if not math.isfinite(value):
-            raise ModelError(f"{self.source}: {key} is {value!r}; it must be finite")
-        return float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise ModelError(f"{self.source}: {key} is {number}; it must be finite")
+        return number
+
+    def shared(self, total: str, among: str) -> int:
+        """Return one whole number over another. Raises ModelError where it leaves a rest."""
+        whole, parts = self.whole(total), self.whole(among)
+        if whole % parts:
+            raise ModelError(
+                f"{self.source}: {total} ({whole}) is not a multiple of {among} ({parts}); say the "
+                "size of a head"
+            )
+        return whole // parts
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return true or false. Raises ModelError where it is neither."""
