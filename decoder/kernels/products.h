@@ -93,6 +93,8 @@ static void tiles_begin(int count) {
         config.bytes[t] = 64;
         config.rows[t] = (uint8_t)(t < 6 ? count : TILE_ROWS);
     }
+    /* Some compilers believe that the instruction reads 8 of the 64 bytes and leave the rest out. */
+    __asm__ volatile("" : : "r"(&config) : "memory");
     _tile_loadconfig(&config);
 }
 static void tiles_end(void) { _tile_release(); }
