@@ -128,7 +128,7 @@ def _cached_config(path: Path) -> ModelConfig | None:
             factors = tuple(raw["rope_scaling"].pop("factors"))
             raw["rope_scaling"] = RopeScaling(**raw["rope_scaling"], factors=factors)
         return ModelConfig(**raw)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ModelError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ModelError, RecursionError):
         return None
 
 

@@ -123,6 +123,9 @@ class PipelineBackend:
         offered = int(opened.tokens.sum() if mask is None else opened.tokens[mask].sum())
         handle = next(self._handles)
         self._jobs[handle] = _Job(prepared, offered, time.perf_counter())
+        if self._waiting:  # else one that needs much memory would be overtaken for ever
+            self._waiting.append(handle)
+            return handle
         try:
             self._start(handle)
         except CapacityError:

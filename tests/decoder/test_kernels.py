@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from decoder.errors import KernelError
-from decoder.kernels import layout, make_kernels
+from decoder.kernels import build, layout, make_kernels
 from decoder.kernels.base import HeadShape, KVLayer, PathIndex, Quantised, QuantisedWeight
 from decoder.kernels.native import NativeKernels
 from decoder.kernels.reference import ReferenceKernels, lane_sum
@@ -335,3 +335,18 @@ def test_a_missing_compiler_is_named(
     monkeypatch.setenv("POINTSMAN_CACHE", str(tmp_path_factory.mktemp("cache")))
     with pytest.raises(KernelError, match="no C compiler found"):
         make_kernels("native", threads=1)
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_a_damaged_library_is_compiled_again(
+    damage: bytes | None, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Empty, foreign or cut in half: none of it is ever loaded."""
+    monkeypatch.setenv("POINTSMAN_CACHE", str(tmp_path_factory.mktemp("cache")))
+    library = build.build_library()
+    whole = library.read_bytes()
+    library.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
+    assert build.build_library() == library
+    assert library.read_bytes()[:4] == b"\x7fELF"
+    assert len(library.read_bytes()) == len(whole)
+    assert NativeKernels(1).exp(np.zeros(1, np.float32))[0] == 1
