@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -22,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.command import add_data_option, add_json_option, data_path, publish
 from benchmarks.prefill import torch_products
+from benchmarks.route_decode import route
 from catalog_compiler.frontend import load_toolset
 from decoder.engine import Engine, EngineConfig, WalkRequest
 from router.evaluation import read_queries
@@ -66,14 +67,11 @@ def _tools(listed: Any) -> list[dict[str, Any]]:
 def main() -> int:
     """Measure every request on every size."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default = os.environ.get("POINTSMAN_SHARED_DATA", "../shared/data")
-    parser.add_argument("--data", type=Path, default=Path(default), help="development data")
+    add_data_option(parser)
     parser.add_argument("--jobs", type=int, default=24)
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
-    source = options.data / "catalogs" / "toucan_live.json"
-    if not source.is_file():
-        parser.error(f"no {source}; set POINTSMAN_SHARED_DATA to the development data")
+    source = data_path(parser, options.data, "catalogs", "toucan_live.json")
     parts = load_parts(None)
     pipeline = Pipeline(parts.embedder)
     catalogs: dict[int, LoadedCatalog] = {}
@@ -100,11 +98,11 @@ def main() -> int:
             start = time.perf_counter()
             prepared = pipeline.prepare(RouteJob("", catalog.digest, text))
             ready = time.perf_counter()
-            result = walk(engine, prepared.request)
+            result = route(engine, prepared.request)
             walked = time.perf_counter()
             pipeline.finish(prepared, result)
             done = time.perf_counter()
-            walk(engine, WalkRequest(plain, catalog.trie))
+            route(engine, WalkRequest(plain, catalog.trie))
             whole = time.perf_counter() - done
             if number:  # the first makes what is made once
                 tokens[size].append(result.prompt_tokens + result.tree_tokens)
@@ -128,23 +126,12 @@ def main() -> int:
     whole = table[-1]["decode_whole_ms"] / table[0]["decode_whole_ms"]
     print(f"50 -> 50,000 tools: route x {growth:.2f}, decoder over all names x {whole:.2f} "
           f"(target: at most {TARGET})")  # fmt: skip
-    line = json.dumps({"benchmark": "catalog_size", "jobs": options.jobs, "sizes": table,
-                       "growth": round(growth, 3), "growth_whole": round(whole, 3)})  # fmt: skip
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(line + "\n")
-    print(line)
+    line = {
+        "benchmark": "catalog_size", "jobs": options.jobs, "sizes": table,
+        "growth": round(growth, 3), "growth_whole": round(whole, 3),
+    }  # fmt: skip
+    publish(line, options.json)
     return 0
-
-
-def walk(engine: Engine, request: WalkRequest) -> Any:
-    """Run one request alone to its end."""
-    engine.submit(request)
-    while True:
-        for one in engine.step():
-            if one.result is None:
-                raise RuntimeError(f"the route failed: {one.error}")
-            return one.result
 
 
 if __name__ == "__main__":

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
-import os
 import statistics
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.command import add_data_option, add_json_option, data_path, publish
 from benchmarks.peers.jobs import leaf_tokens, make_work
 from benchmarks.prefill import layer_shapes, read_rate, seconds
-from decoder.engine import Engine, EngineConfig, Finished, WalkRequest
+from benchmarks.route_decode import route
+from decoder.engine import Engine, EngineConfig, WalkRequest
 from decoder.kernels.base import PathIndex
 from decoder.kv import KVPool, blocks_for
 from decoder.model import load_model
@@ -78,14 +77,11 @@ class Line:
 def main() -> int:
     """Measure every prompt both ways."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default = os.environ.get("POINTSMAN_SHARED_DATA", "../shared/data")
-    parser.add_argument("--data", type=Path, default=Path(default), help="development data")
+    add_data_option(parser)
     parser.add_argument("--jobs", type=int, default=12)
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
-    folder = options.data / "eval" / "bfcl_union"
-    if not folder.is_dir():
-        parser.error(f"no {folder}; set POINTSMAN_SHARED_DATA to the development data")
+    folder = data_path(parser, options.data, "eval", "bfcl_union")
     work = make_work(folder, options.jobs)
     runner = load_model(smollm2_gguf(), threads=THREADS).transformer
     trie = Trie(**{name: np.array(value, np.int32) for name, value in work.trie.items()})
@@ -101,13 +97,9 @@ def main() -> int:
     for job in [*work.jobs[:1], *work.jobs]:  # the first twice: what is made once is made
         prompt = np.array(job.prompt, np.int32)
         start = time.perf_counter()
-        engine.submit(WalkRequest(prompt, trie))
-        ended: list[Finished] = []
-        while not ended:
-            ended = engine.step()
+        result = route(engine, WalkRequest(prompt, trie))
         constrained = time.perf_counter() - start
-        assert ended[0].result is not None
-        count = len(answers[int(ended[0].result.leaves[0])])
+        count = len(answers[int(result.leaves[0])])
         line = Line(runner, len(prompt) + count)
         prefill = seconds(functools.partial(line.read, prompt, 0))
         line = Line(runner, len(prompt) + count)
@@ -126,16 +118,12 @@ def main() -> int:
     print(f"constrained {constrained * 1e3:.1f} ms, unconstrained {free * 1e3:.1f} ms in all: "
           f"{ratio:.2f} of the time")  # fmt: skip
     print(f"decode alone: {decode:.2f} of the time (target: at most {TARGET})")
-    text = json.dumps({
+    publish({
         "benchmark": "constrained", "jobs": len(rows), "answer_tokens": tokens,
         "prefill_ms": round(prefill * 1e3, 2), "constrained_ms": round(constrained * 1e3, 2),
         "unconstrained_ms": round(free * 1e3, 2), "ratio": round(ratio, 3),
         "decode_ratio": round(decode, 3),
-    })  # fmt: skip
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(text + "\n")
-    print(text)
+    }, options.json)  # fmt: skip
     return 0
 
 

@@ -10,15 +10,14 @@ it is asked for (1.1 GB), and takes 9 GB of memory and some minutes.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
 
+from benchmarks.command import add_json_option, publish
 from benchmarks.qwen_coder import qwen_coder_gguf
 from decoder.kernels.base import PathIndex
 from decoder.kv import KVPool, blocks_for
@@ -75,7 +74,7 @@ def main() -> int:
     """Compare, print a row a text, then the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=MODELS, default="smollm2")
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
     gguf = MODELS[options.model]()
     model = load_model(gguf, threads=2)
@@ -122,11 +121,7 @@ def main() -> int:
             100 * (float(np.exp(mean["nll_int"] - mean["nll_float"])) - 1), 3
         ),
     }  # fmt: skip
-    line = json.dumps(result)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(line + "\n")
-    print(line)
+    publish(result, options.json)
     return 0
 
 

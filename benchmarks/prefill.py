@@ -12,46 +12,28 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from decoder.fused import make_transformer
-from decoder.kernels import make_kernels
+from benchmarks.command import add_json_option, publish
+from benchmarks.models import MODELS, SMOLLM2, model_called
 from decoder.kernels.base import PathIndex
 from decoder.kv import KVPool, blocks_for
-from decoder.loading.random_model import QWEN3_0_6B, random_checkpoint
-from decoder.model import load_model
-from decoder.rotary import rotary_tables
-from decoder.transformer import PackedRows, Transformer
-from decoder.weights import pack_weights
-from router.assets import smollm2_gguf
+from decoder.transformer import PackedRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from decoder.config import ModelConfig
 
-MODELS = ("smollm2", "qwen3-0.6b-shape")
 ROWS = (1, 8, 32, 128, 256, 400)
 ROUNDS = 9
-
-
-def model_called(name: str, threads: int) -> Transformer:
-    """Return the embedded model, or random weights in the shape of Qwen3-0.6B."""
-    if name == "smollm2":
-        return load_model(smollm2_gguf(), threads=threads).transformer
-    config = QWEN3_0_6B
-    weights = pack_weights(config, random_checkpoint(config).tensor)
-    rotary = rotary_tables(4096, config.head_dim, config.rope_theta)
-    return make_transformer(config, weights, make_kernels("native", threads=threads), rotary)
 
 
 def packed(config: ModelConfig, count: int) -> tuple[PackedRows, KVPool]:
@@ -127,9 +109,9 @@ def read_rate(threads: int) -> float:
 def main() -> int:
     """Measure every size and print floor beside reached."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=MODELS, default="smollm2")
+    parser.add_argument("--model", choices=MODELS, default=SMOLLM2)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     runner = model_called(options.model, options.threads)
@@ -167,17 +149,13 @@ def main() -> int:
     print(
         f"one row reads weights at {bandwidth / 1e9:.1f} GB/s, {bandwidth / rate:.0%} of memory's"
     )
-    line = json.dumps({
+    publish({
         "benchmark": "prefill", "model": options.model, "threads": options.threads,
         "products": getattr(runner.kernels, "products", ""),
         "weight_bytes": weights, "read_bytes_per_s": round(rate),
         "int_mm_peak_gops": round(peak / 1e9), "one_row_bytes_per_s": round(bandwidth),
         "sizes": sizes,
-    })  # fmt: skip
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(line + "\n")
-    print(line)
+    }, options.json)  # fmt: skip
     return 0
 
 

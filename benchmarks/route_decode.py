@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import statistics
 import sys
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import add_json_option, publish
 from benchmarks.prefill import products_only, seconds
 from decoder.engine import Engine, EngineConfig, WalkRequest, WalkResult
 from decoder.model import load_model
@@ -83,7 +82,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prompt", type=int, default=400, help="tokens of the prompt")
     parser.add_argument("--names", type=int, default=16, help="names of the shortlist, 2 or more")
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
     if options.names < 2 or options.prompt < 1:
         parser.error("give at least 2 names and 1 token of prompt")
@@ -117,15 +116,11 @@ def main() -> int:
             f"up to {tree:3d} trie tokens a pass: {took * 1e3:7.1f} ms in {result.passes} passes, "
             f"{low / took:.0%} of it products, bits {'the same' if same else 'DIFFER'}"
         )
-    line = json.dumps({
+    publish({
         "benchmark": "route_decode", "model": model.digest, "threads": options.threads,
         "prompt": options.prompt, "names": options.names, "rows": rows,
         "products_ms": round(low * 1e3, 2), "routes": lines,
-    })  # fmt: skip
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(line + "\n")
-    print(line)
+    }, options.json)  # fmt: skip
     return 0 if all(one["same_bits"] for one in lines) else 1
 
 

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import add_json_option, publish
 from decoder.cache import cache_dir
 
 STAGES = r"""
@@ -112,7 +113,7 @@ def main() -> int:
     """Measure starts, cold and warm."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -135,11 +136,7 @@ def main() -> int:
     for name in ("server_cold", "server_warm"):
         print(f"{name}: SERVING after {results[name]['serving_s']:.2f} s; memory of server and "
               f"engine: {results[name]['server_engine_pss_mb']}")  # fmt: skip
-    line = json.dumps({"benchmark": "startup", "packed_bytes": packed, **results})
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(line + "\n")
-    print(line)
+    publish({"benchmark": "startup", "packed_bytes": packed, **results}, options.json)
     return 0
 
 

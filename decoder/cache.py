@@ -6,6 +6,7 @@ not at all. Nothing in it is trusted by name alone; readers verify what they tak
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -32,3 +33,23 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def write_sealed(path: Path, content: bytes) -> None:
+    """Write a file and, beside it, the digest of its own bytes. Raises OSError."""
+    write_whole(path, content)
+    write_whole(_seal(path), hashlib.sha256(content).hexdigest().encode())
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """Return what `write_sealed` wrote, or None where it is missing or no longer that."""
+    try:
+        content = path.read_bytes()
+        sound = hashlib.sha256(content).hexdigest() == _seal(path).read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return content if sound else None
+
+
+def _seal(path: Path) -> Path:
+    return path.with_suffix(".sha256")

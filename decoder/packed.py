@@ -6,7 +6,7 @@ own bytes beside it. An entry that is not whole is made again, which changes no 
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from decoder.cache import cache_dir, write_whole
+from decoder.cache import cache_dir, read_sealed, write_sealed
 from decoder.kernels.base import QuantisedWeight
 from decoder.weights import LayerWeights, ModelWeights, pack_weights
 
@@ -44,23 +44,16 @@ def packed_weights(checkpoint: Checkpoint) -> ModelWeights:
         return _unflatten(found, checkpoint)
     weights = pack_weights(checkpoint.config, checkpoint.tensor)
     content = save(_flatten(weights))
-    try:
-        write_whole(entry, content)
-        write_whole(_seal(entry), hashlib.sha256(content).hexdigest().encode())
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        write_sealed(entry, content)
     return weights
 
 
-def _seal(entry: Path) -> Path:
-    return entry.with_suffix(".sha256")
-
-
 def _read(entry: Path) -> _Arrays | None:
+    content = read_sealed(entry)
+    if content is None:
+        return None
     try:
-        content = entry.read_bytes()
-        if hashlib.sha256(content).hexdigest() != _seal(entry).read_text():
-            return None
         arrays: _Arrays = load(content)
     except (OSError, SafetensorError, UnicodeDecodeError):
         return None

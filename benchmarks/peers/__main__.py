@@ -22,15 +22,16 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
+from benchmarks.command import add_data_option, add_json_option, data_path, publish
+from benchmarks.models import MODELS, RANDOM
 from benchmarks.peers.jobs import Work, make_work, write_random_gguf
-from benchmarks.peers.systems import PLAIN_PRODUCTS, RANDOM, RANDOM_GGUF
+from benchmarks.peers.systems import PLAIN_PRODUCTS, RANDOM_GGUF
 
 NEEDS = {
     "ours": (), "llama-cpp-python": ("llama_cpp",),
     "outlines": ("outlines", "transformers", "accelerate"),
     "xgrammar": ("xgrammar", "transformers", "accelerate"),
 }  # fmt: skip
-MODELS = ("smollm2", RANDOM)
 CLIENTS = 8
 WARM = 6
 
@@ -196,17 +197,14 @@ def report(results: list[dict[str, Any]]) -> None:
 def main() -> int:
     """Measure what is installed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default = os.environ.get("POINTSMAN_SHARED_DATA", "../shared/data")
-    parser.add_argument("--data", type=Path, default=Path(default), help="development data")
+    add_data_option(parser)
     parser.add_argument("--jobs", type=int, default=16, help="of each kind, a multiple of 8")
     parser.add_argument("--model", choices=[*MODELS, "both"], default="both")
-    parser.add_argument("--json", type=Path, help="also write the JSON line here")
+    add_json_option(parser)
     options = parser.parse_args()
     if options.jobs < CLIENTS or options.jobs % CLIENTS:
         parser.error(f"--jobs is {options.jobs}; give a multiple of {CLIENTS}")
-    folder = options.data / "eval" / "bfcl_union"
-    if not folder.is_dir():
-        parser.error(f"no {folder}; set POINTSMAN_SHARED_DATA to the development data")
+    folder = data_path(parser, options.data, "eval", "bfcl_union")
     present = []
     for name, modules in NEEDS.items():
         missing = [m for m in modules if importlib.util.find_spec(m) is None]
@@ -242,12 +240,8 @@ def main() -> int:
                     peer.close()
             report(found)
             results += found
-    line = json.dumps({"benchmark": "peers", "jobs": options.jobs, "floor_ms": floors,
-                       "prompt_tokens": tokens, "results": results})  # fmt: skip
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(line + "\n")
-    print(line)
+    publish({"benchmark": "peers", "jobs": options.jobs, "floor_ms": floors,
+                       "prompt_tokens": tokens, "results": results}, options.json)  # fmt: skip
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from benchmarks.models import RANDOM, model_called
 from router import assets
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from benchmarks.peers.jobs import Job, Work
 
 THREADS = 2
-RANDOM = "qwen3-0.6b-shape"
 MAX_ANSWER_TOKENS = 64
 PLAIN_PRODUCTS = "PEERS_LLAMA_PLAIN"
 RANDOM_GGUF = "PEERS_RANDOM_GGUF"
@@ -51,22 +51,9 @@ class Ours:
 
     def __init__(self, model: str, work: Work) -> None:
         from decoder.engine import Engine, EngineConfig  # noqa: PLC0415
-        from decoder.fused import make_transformer  # noqa: PLC0415
-        from decoder.kernels import make_kernels  # noqa: PLC0415
-        from decoder.loading.random_model import QWEN3_0_6B, random_checkpoint  # noqa: PLC0415
-        from decoder.model import load_model  # noqa: PLC0415
-        from decoder.rotary import rotary_tables  # noqa: PLC0415
         from decoder.trie import Trie  # noqa: PLC0415
-        from decoder.weights import pack_weights  # noqa: PLC0415
 
-        if model == RANDOM:
-            config = QWEN3_0_6B
-            weights = pack_weights(config, random_checkpoint(config).tensor)
-            rotary = rotary_tables(4096, config.head_dim, config.rope_theta)
-            kernels = make_kernels("native", threads=THREADS)
-            runner = make_transformer(config, weights, kernels, rotary)
-        else:
-            runner = load_model(assets.smollm2_gguf(), threads=THREADS).transformer
+        runner = model_called(model, THREADS)
         self._engine = Engine(runner, EngineConfig(max_slots=8))
         self._trie = Trie(**{k: np.array(v, np.int32) for k, v in work.trie.items()})
         self._names = work.all_names

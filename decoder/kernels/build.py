@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from decoder.cache import cache_dir, write_whole
+from decoder.cache import cache_dir, read_sealed, write_sealed
 from decoder.errors import KernelError
 
 SOURCE = Path(__file__).with_name("native.c")
@@ -49,21 +49,9 @@ def build_library() -> Path:
             "kernels with kernels='reference'"
         )
     target = cache_dir("kernels") / f"native-{_key(compiler)}.so"
-    if not _whole(target):
+    if read_sealed(target) is None:  # a damaged library would crash, or compute wrongly
         _compile(compiler, target)
     return target
-
-
-def _seal(target: Path) -> Path:
-    return target.with_suffix(".sha256")
-
-
-def _whole(target: Path) -> bool:
-    """Say whether the library is what was compiled; a damaged one would crash or be wrong."""
-    try:
-        return hashlib.sha256(target.read_bytes()).hexdigest() == _seal(target).read_text()
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _key(compiler: str) -> str:
@@ -96,9 +84,7 @@ def _compile(compiler: str, target: Path) -> None:
                     f"{compiler} could not compile {SOURCE}: {done.stderr.strip()[-2000:]}; mend "
                     "the compiler, or ask for the slow kernels with kernels='reference'"
                 )
-            digest = hashlib.sha256(made.read_bytes()).hexdigest()
-            made.replace(target)
-            write_whole(_seal(target), digest.encode())
+            write_sealed(target, made.read_bytes())
     except OSError as error:
         raise KernelError(
             f"cannot write {target}: {error}; set POINTSMAN_CACHE to a folder that can be written"
