@@ -7,9 +7,12 @@ not at all. Nothing in it is trusted by name alone; readers verify what they tak
 from __future__ import annotations
 
 import hashlib
+import json
+import mmap
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 
 def cache_dir(kind: str) -> Path:
@@ -49,6 +52,38 @@ def read_sealed(path: Path) -> bytes | None:
     except (OSError, UnicodeDecodeError):
         return None
     return content if sound else None
+
+
+def map_sealed(path: Path) -> mmap.mmap | None:
+    """Return what `write_sealed` wrote as read-only memory that the kernel may take back.
+
+    A later `write_sealed` puts a new file in its place and leaves the mapped one as it is. None
+    where it is missing, empty, or no longer what was written.
+    """
+    try:
+        with path.open("rb") as stream:
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        sound = hashlib.sha256(mapped).hexdigest() == _seal(path).read_text()
+    except (OSError, ValueError, UnicodeDecodeError):
+        return None
+    return mapped if sound else None
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Seal a JSON object. Raises OSError."""
+    write_sealed(path, json.dumps(record).encode())
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return what `write_record` wrote, or None where it is missing or no longer that."""
+    content = read_sealed(path)
+    if content is None:
+        return None
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _seal(path: Path) -> Path:

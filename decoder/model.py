@@ -63,13 +63,15 @@ def load_model(path: Path, *, kernels: str = "native", threads: int = 1) -> Load
     config = dataclasses.replace(
         checkpoint.config, context_length=min(checkpoint.config.context_length, MAX_POSITIONS)
     )
-    weights = packed_weights(checkpoint)
+    packed = packed_weights(checkpoint)
     rotary = rotary_tables(
         config.context_length, config.head_dim, config.rope_theta, config.rope_scaling
     )
+    transformer = make_transformer(config, packed.weights, chosen, rotary)
+    packed.give_pages_back()  # native kernels have copied what products read
     return LoadedModel(
         config=config,
-        transformer=make_transformer(config, weights, chosen, rotary),
+        transformer=transformer,
         tokenizer=load_tokenizer(path),
         digest=checkpoint.digest,
         source=path,

@@ -164,6 +164,7 @@ def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
     )
     hidden = reference.quantise(x)
     ids = rng.integers(0, 50, rows).astype(np.int32)
+    query = rng.integers(-4000, 4001, width).astype(np.int16)
     some_row = np.arange(rows, dtype=np.int32)[::-1].copy()
     checks: dict[str, Callable[[Kernels], bytes]] = {
         "embed": lambda k: k.embed(table, ids).tobytes(),
@@ -173,6 +174,7 @@ def _check_rows(kernels: Kernels, rng: np.random.Generator) -> None:
         ).tobytes(),
         "residual_rmsnorm_quantise": residual,
         "gathered_head": lambda k: k.gathered_head(hidden, table, some_row, ids).tobytes(),
+        "dots": lambda k: k.dots(table.values.astype(np.int16) * 31, query).tobytes(),
         "rmsnorm_quantise": lambda k: _bytes(k.rmsnorm_quantise(x, w, 1e-5)),
         "silu_mul_quantise": lambda k: _bytes(k.silu_mul_quantise(acc, scale, columns)),
         "qkv_store": stored,

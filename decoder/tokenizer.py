@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from decoder.cache import cache_dir, write_whole
+from decoder.cache import cache_dir, read_record, write_record
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import digest_files
 from decoder.loading.gguf_file import field_value, open_gguf
@@ -78,14 +78,16 @@ def load_tokenizer(path: Path) -> LoadedTokenizer:
             "digest": loaded.digest,
         }
         with contextlib.suppress(OSError):
-            write_whole(cached, json.dumps(entry).encode())
+            write_record(cached, entry)
     return loaded
 
 
 def _cached(path: Path) -> LoadedTokenizer | None:
     """Return a tokenizer read from a GGUF before; parsing one takes seconds."""
+    entry = read_record(path)
+    if entry is None:
+        return None
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
         tokenizer = Tokenizer.from_str(entry.pop("tokenizer"))
         loaded = _loaded(tokenizer, entry["chat_template"], entry["end_of_turn"], entry["bos"])
     except Exception:  # noqa: BLE001 - the library raises plain Exception; it is read anew

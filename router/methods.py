@@ -112,12 +112,12 @@ class EncoderMethod:
         self._tools = tools
         self._embedder = embedder
         texts = [well_formed(f"{tool.name}: {tool.description}") for tool in tools]
-        rows = to_rows(embedder.embed(texts)).astype(np.float32)
+        rows = to_rows(embedder.embed(texts))
         self._index = SemanticIndex(rows, text_keys(texts))
 
     def choose(self, text: str, among: tuple[str, ...] = ()) -> Choice:
         """Rank for one request."""
-        scores = self._index.score(embed_request(self._embedder, text))
+        scores = self._index.score(embed_request(self._embedder, text), self._embedder)
         return _ranked(self._tools, scores, among)
 
 

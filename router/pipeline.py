@@ -22,7 +22,6 @@ from router.jobs import (
     RouteUsage,
     UnknownCatalogError,
 )
-from router.retrieval.semantic import Embedder, embed_request
 from router.scoring import (
     NONE_THRESHOLD,
     ModelReading,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from router.catalogs import LoadedCatalog
     from router.prompt import ToolLine
+    from router.retrieval.semantic import Embedder
     from router.retrieval.shortlist import Evidence
 
 PREVIOUS_SHARE = 0.25
@@ -195,12 +195,10 @@ class Pipeline:
         self, catalog: LoadedCatalog, job: RouteJob, allowed: npt.NDArray[np.bool_] | None
     ) -> Evidence:
         weights = self.weights.retrieval
-        row = embed_request(self.embedder, job.text)
-        evidence = catalog.retriever.weigh(job.text, row, weights, allowed)
+        evidence = catalog.retriever.search(job.text, self.embedder, weights, allowed)
         if not job.previous.strip():
             return evidence
-        row = embed_request(self.embedder, job.previous)
-        before = catalog.retriever.weigh(job.previous, row, weights, allowed)
+        before = catalog.retriever.search(job.previous, self.embedder, weights, allowed)
         return evidence.joined(before, PREVIOUS_SHARE, weights)
 
     def _list(

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from decoder.encoder.weights import EncoderConfig, EncoderWeights, read_config, read_weights
 from decoder.errors import ModelError
 from decoder.kernels import BLOCK_POSITIONS, Kernels, layout, make_kernels
-from decoder.kernels.base import F32, I32, KVLayer, PathIndex
+from decoder.kernels.base import F32, I16, I32, KVLayer, PathIndex
 from decoder.kernels.reference import lane_sum
 from decoder.kv import blocks_for
 from decoder.loading.checkpoint import digest_files
@@ -65,6 +65,10 @@ class Encoder:
         for group in _passes([len(one) for one in ids]):
             result[group] = self._run([ids[i] for i in group])
         return result
+
+    def dots(self, rows: I16, row: I16) -> I32:
+        """Return fixed-point rows (n, k) times one row (k,), exactly; see `Kernels.dots`."""
+        return self._kernels.dots(rows, row)
 
     def _run(self, texts: list[I32]) -> F32:
         """Embed texts that fit one pass: token ids each -> (n, dimension)."""

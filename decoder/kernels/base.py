@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 F32: TypeAlias = NDArray[np.float32]
 I8: TypeAlias = NDArray[np.int8]
+I16: TypeAlias = NDArray[np.int16]
 I32: TypeAlias = NDArray[np.int32]
 I64: TypeAlias = NDArray[np.int64]
 
@@ -195,6 +196,13 @@ class Kernels(Protocol):
 
     def gelu_quantise(self, acc: I32, row_scale: F32, column_scale: F32, bias: F32) -> Quantised:
         """Quantised gelu of the dequantised product with its bias."""
+        ...
+
+    def dots(self, rows: I16, row: I16) -> I32:
+        """Return rows (n, k) times one row (k,), exactly: (n,) int32.
+
+        The caller sees to it that every sum fits: `k * max|rows| * max|row|` below 2^31 will do.
+        """
         ...
 
     def exp(self, x: F32) -> F32:

@@ -16,6 +16,7 @@ from decoder.errors import KernelError
 from decoder.kernels.base import (
     F32,
     I8,
+    I16,
     I32,
     I64,
     HeadShape,
@@ -29,7 +30,7 @@ from decoder.kernels.build import build_library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 PANEL_COLUMNS = 16
 TILE_DEPTH = 64
 
@@ -46,6 +47,7 @@ _SIGNATURES = {
     "pm_residual_layernorm_quantise": "ppppppfiiippp",
     "pm_gelu_quantise": "ppppiiipp",
     "pm_pack_weight": "ppiiiipp",
+    "pm_dots": "ppliip",
     "pm_exp": "pip",
     "pm_gelu": "pip",
 }
@@ -59,7 +61,12 @@ _COUNTED = {
     "pm_vector_routine": ("", ctypes.c_char_p),
 }
 """Calls that return something."""
-_CTYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int, "f": ctypes.c_float}
+_CTYPES = {
+    "p": ctypes.c_void_p,
+    "i": ctypes.c_int,
+    "l": ctypes.c_int64,
+    "f": ctypes.c_float,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -429,6 +436,15 @@ class NativeKernels:
         )
         return out
 
+    def dots(self, rows: I16, row: I16) -> I32:
+        """See `Kernels`."""
+        n, k = rows.shape
+        if row.shape != (k,):
+            raise KernelError(f"rows of {k} can't be multiplied with one of shape {row.shape}")
+        y = np.empty(n, np.int32)
+        self._call["pm_dots"](_i16(rows), _i16(row), n, k, self.threads, _i32(y))
+        return y
+
     def exp(self, x: F32) -> F32:
         """See `Kernels`."""
         y = np.empty_like(x)
@@ -469,6 +485,10 @@ def _f32(array: NDArray[Any] | None) -> int | None:
 
 def _i8(array: NDArray[Any] | None) -> int | None:
     return address(array, np.int8)
+
+
+def _i16(array: NDArray[Any] | None) -> int | None:
+    return address(array, np.int16)
 
 
 def _i32(array: NDArray[Any] | None) -> int | None:

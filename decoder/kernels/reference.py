@@ -17,6 +17,7 @@ from decoder.kernels.base import (
     BLOCK_POSITIONS,
     F32,
     I8,
+    I16,
     I32,
     I64,
     HeadShape,
@@ -131,6 +132,11 @@ class ReferenceKernels:
         """Exact product through f64: |sum| < 2^31 is far below 2^53."""
         exact = planes.astype(np.float64) @ weight.values.astype(np.float64).T
         return exact.astype(np.int32)
+
+    def dots(self, rows: I16, row: I16) -> I32:
+        """Exact, in integers throughout."""
+        product: I32 = rows.astype(np.int32) @ row.astype(np.int32)
+        return product
 
     def embed(self, table: QuantisedWeight, ids: I32) -> F32:
         """Dequantise the rows of the table."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Any
 
 import gguf
 import numpy as np
 
-from decoder.cache import cache_dir, write_whole
+from decoder.cache import cache_dir, read_record, write_record
 from decoder.config import ARCHITECTURES, ModelConfig
 from decoder.errors import ModelError, UnsupportedModelError
 from decoder.loading.checkpoint import Checkpoint, digest_files
@@ -84,7 +83,7 @@ def read_gguf(path: Path) -> Checkpoint:
         reader = open_gguf(path)
         config = _config(reader, path, tied="output.weight" not in _tensors(reader))
         with contextlib.suppress(OSError):
-            write_whole(cached, json.dumps(dataclasses.asdict(config)).encode())
+            write_record(cached, dataclasses.asdict(config))
     return Checkpoint(config, _TensorReader(path, config), digest, path)
 
 
@@ -122,13 +121,15 @@ def _tensors(reader: gguf.GGUFReader) -> dict[str, Any]:
 
 
 def _cached_config(path: Path) -> ModelConfig | None:
+    raw = read_record(path)
+    if raw is None:
+        return None
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
         if raw["rope_scaling"] is not None:
             factors = tuple(raw["rope_scaling"].pop("factors"))
             raw["rope_scaling"] = RopeScaling(**raw["rope_scaling"], factors=factors)
         return ModelConfig(**raw)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ModelError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, ModelError):
         return None
 
 

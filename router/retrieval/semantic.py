@@ -1,9 +1,9 @@
 """The sentence-embedding index: exact integer cosines.
 
 Owns the text a tool is embedded by and the fixed-point rows. A row is a unit vector times
-`ROW_SCALE`, rounded: every partial sum of a product of two rows stays below 2**24, so single
-precision adds them without any rounding and no order of summation, thread count or subset can
-change a bit. Never runs the encoder itself: an `Embedder` is handed to it.
+`ROW_SCALE`, rounded: every partial sum of a product of two rows fits 32 bits, so it is added in
+integers, and no order of summation, thread count or subset can change a bit. Never runs the encoder
+itself: an `Embedder` is handed to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROW_SCALE: Final = 4000
 """Length of a stored row. (ROW_SCALE + rounding)**2 < 2**24 for up to 1,000 dimensions, and by
-Cauchy and Schwarz so is every partial sum of a product."""
+Cauchy and Schwarz so is every partial sum of a product: far inside 32 bits."""
 
 MAX_DIMENSIONS: Final = 1000
 MAX_NAME_CHARS = 120
@@ -40,7 +40,17 @@ PREFIX: Final = "semantic."
 """What the names of this index's arrays start with in a compiled catalog."""
 
 
-class Embedder(Protocol):
+class Multiplier(Protocol):
+    """Who multiplies fixed-point rows."""
+
+    def dots(
+        self, rows: npt.NDArray[np.int16], row: npt.NDArray[np.int16]
+    ) -> npt.NDArray[np.int32]:
+        """Return rows (n, dim) times one row (dim,), exactly: (n,) int32."""
+        ...
+
+
+class Embedder(Multiplier, Protocol):
     """What the index needs of a sentence encoder."""
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -90,26 +100,23 @@ class SemanticIndex:
     """One row a tool.
 
     Attributes:
-        rows: (tools, dim) f32 holding integers, see `ROW_SCALE`.
+        rows: (tools, dim) int16, see `ROW_SCALE`.
         keys: (tools,) u64 of the texts the rows were made from, for reuse at a recompile.
 
     """
 
-    rows: npt.NDArray[np.float32]
+    rows: npt.NDArray[np.int16]
     keys: npt.NDArray[np.uint64]
 
-    def score(self, query_row: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
+    def score(
+        self, query_row: npt.NDArray[np.int16], multiplier: Multiplier
+    ) -> npt.NDArray[np.float64]:
         """Return the exact cosine of every tool with a fixed-point query row: (tools,) f64."""
-        # Not by the matrix library: its threads, where the process has let it start some, go on
-        # spinning on the cores that the forward pass needs next.
-        product: npt.NDArray[np.float32] = np.einsum(
-            "ij,j->i", self.rows, query_row.astype(np.float32)
-        )
-        return product.astype(np.float64) / ROW_SCALE**2
+        return multiplier.dots(self.rows, query_row) / float(ROW_SCALE**2)
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return the index as plain arrays for a compiled catalog (see `from_arrays`)."""
-        return {PREFIX + "rows": self.rows.astype(np.int16), PREFIX + "keys": self.keys}
+        return {PREFIX + "rows": self.rows, PREFIX + "keys": self.keys}
 
     @classmethod
     def from_any(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> SemanticIndex | None:
@@ -128,7 +135,8 @@ class SemanticIndex:
 
         """
         try:
-            rows = arrays[PREFIX + "rows"].astype(np.float32)
+            # In C order and whole bytes of this machine, whatever the file held them as.
+            rows = np.ascontiguousarray(arrays[PREFIX + "rows"], dtype=np.int16)
             keys = arrays[PREFIX + "keys"].astype(np.uint64)
         except KeyError as error:
             raise ValueError(f"semantic index: array {error} is missing") from error
@@ -146,15 +154,15 @@ def build_semantic_index(
     """
     texts = [tool_text(tool) for tool in tools]
     keys = text_keys(texts)
-    known: dict[int, npt.NDArray[np.float32]] = {}
+    known: dict[int, npt.NDArray[np.int16]] = {}
     if previous is not None:
         known.update(zip(previous.keys.tolist(), previous.rows, strict=True))
     fresh = {key: text for key, text in zip(keys.tolist(), texts, strict=True) if key not in known}
     if fresh:
-        made = to_rows(embedder.embed(list(fresh.values()))).astype(np.float32)
+        made = to_rows(embedder.embed(list(fresh.values())))
         known.update(zip(fresh, made, strict=True))
     if not texts:
-        return SemanticIndex(np.zeros((0, 0), dtype=np.float32), keys)
+        return SemanticIndex(np.zeros((0, 0), dtype=np.int16), keys)
     return SemanticIndex(np.stack([known[key] for key in keys.tolist()]), keys)
 
 

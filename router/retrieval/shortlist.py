@@ -153,19 +153,9 @@ class Retriever:
         allowed: npt.NDArray[np.bool_] | None = None,
     ) -> Evidence:
         """Gather evidence on every allowed tool; `allowed` is (tools,) bool, None for all."""
-        return self.weigh(text, embed_request(embedder, text), weights, allowed)
-
-    def weigh(
-        self,
-        text: str,
-        query_row: npt.NDArray[np.int16],
-        weights: RetrievalWeights,
-        allowed: npt.NDArray[np.bool_] | None = None,
-    ) -> Evidence:
-        """Do what `search` does for a request embedded already (`semantic.embed_request`)."""
         clipped = clip_request(text)
         hits = self.names.find(text)
-        cosine = self.semantic.score(query_row)
+        cosine = self.semantic.score(embed_request(embedder, text), embedder)
         bm25 = self.lexical.score(clipped)
         verbatim = _marked(len(cosine), hits.verbatim)
         worded = _marked(len(cosine), hits.worded)

@@ -74,6 +74,28 @@ def test_a_row_that_is_not_finite_is_marked_and_its_neighbours_are_not(bad: floa
             assert (out.planes[i] == alone[i].planes[0]).all()
 
 
+@given(st.integers(0, 9) | st.just(3_000), st.sampled_from([1, 7, 64, 384, 1000]), st.integers())
+def test_dots_are_exact(count: int, width: int, seed: int) -> None:
+    """Whole rows of the largest values that fit, few rows and many, both kernels."""
+    rng = np.random.default_rng(abs(seed))
+    bound = int(np.sqrt((2**31 - 1) // width))
+    rows = rng.integers(-bound, bound + 1, (count, width)).clip(-32768, 32767).astype(np.int16)
+    row = rng.choice(np.array([-bound, bound]).clip(-32768, 32767), width).astype(np.int16)
+    if count:
+        rows[0] = row
+    exact = rows.astype(np.int64) @ row.astype(np.int64)
+    for kernels in (NATIVE, REFERENCE):
+        found = kernels.dots(rows, row)
+        assert found.dtype == np.int32
+        assert (found == exact).all()
+
+
+def test_dots_of_another_width_are_refused() -> None:
+    """C would read past the row."""
+    with pytest.raises(KernelError, match="rows of 4"):
+        NATIVE.dots(np.zeros((2, 4), np.int16), np.zeros(3, np.int16))
+
+
 @given(
     st.integers(1, 70),
     st.sampled_from([8, 64, 100, 576]),

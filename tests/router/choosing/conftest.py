@@ -37,6 +37,13 @@ class WordEmbedder:
         rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         return rows.astype(np.float32)
 
+    def dots(
+        self, rows: npt.NDArray[np.int16], row: npt.NDArray[np.int16]
+    ) -> npt.NDArray[np.int32]:
+        """Multiply in whole numbers."""
+        product: npt.NDArray[np.int32] = rows.astype(np.int32) @ row.astype(np.int32)
+        return product
+
 
 def make_tool(name: str, description: str = "", **fields: object) -> Tool:
     """Make a tool of one source name."""
