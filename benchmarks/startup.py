@@ -2,8 +2,10 @@
 
     python -m benchmarks.startup [--rounds 3] [--json FILE]
 
-Stages in a fresh process each time: imports, the model (read, packed), the self-check, the encoder.
-Cold has no cache but the fetched weights; warm has everything. Then the whole server, from its
+Stages in a fresh process each time, with the memory after each: imports, kernels (compiled or
+found), the model's configuration, its weights (quantised, or mapped and their digest checked),
+rotary tables, weights put in the order of products, tokenizer, self-check, encoder. Cold has no
+cache but the fetched weights; warm has everything. Then the whole server, from its
 command to SERVING over four tools, and its processes' memory (proportional set size, so that shared
 pages count once) at rest and after 200 routes. Ends with one line of JSON.
 """
@@ -27,18 +29,34 @@ from decoder.cache import cache_dir
 
 STAGES = r"""
 import json, time
-marks = [("start", time.perf_counter())]
-def mark(name): marks.append((name, time.perf_counter()))
+def pss():
+    return int(open("/proc/self/smaps_rollup").read().split("Pss:")[1].split()[0]) / 1024
+found, last = {}, time.perf_counter()
+def mark(name):
+    global last
+    found[name], found[name + "_mb"] = time.perf_counter() - last, pss()
+    last = time.perf_counter()
 import router, decoder.engine, decoder.model, decoder.encoder, decoder.self_check, router.assets
-mark("imports")
+from decoder.fused import make_transformer
 from decoder.kernels import make_kernels
-make_kernels("native", threads=2); mark("kernels")
-model = decoder.model.load_model(router.assets.smollm2_gguf(), threads=2); mark("model")
+from decoder.loading import read_checkpoint
+from decoder.model import LoadedModel, offered
+from decoder.packed import packed_weights
+from decoder.rotary import rotary_tables
+from decoder.tokenizer import load_tokenizer
+path = router.assets.smollm2_gguf(); mark("imports")
+kernels = make_kernels("native", threads=2); mark("kernels")
+checkpoint = read_checkpoint(path); config = offered(checkpoint.config); mark("configuration")
+packed = packed_weights(checkpoint); mark("weights")
+rotary = rotary_tables(config.context_length, config.head_dim, config.rope_theta,
+    config.rope_scaling); mark("rotary")
+runner = make_transformer(config, packed.weights, kernels, rotary)
+packed.give_pages_back(); mark("order")
+model = LoadedModel(config, runner, load_tokenizer(path), checkpoint.digest, path)
+mark("tokenizer")
 decoder.self_check.self_check(model); mark("self_check")
 decoder.encoder.load_encoder(router.assets.minilm_dir(), threads=2); mark("encoder")
-memory = open("/proc/self/smaps_rollup").read().split("Pss:")[1].split()[0]
-print(json.dumps({"pss_mb": int(memory) / 1024,
-    **{name: now - before for (_, before), (name, now) in zip(marks, marks[1:])}}))
+print(json.dumps(found))
 """
 TOOLS = (
     ("list_files", "List the files of a folder."), ("read_file", "Return a file's text."),
@@ -124,8 +142,10 @@ def main() -> int:
         for name, runs in (("cold", colds), ("warm", warms)):
             median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
             results[name] = {key: round(value, 3) for key, value in median.items()}
-            parts = ", ".join(f"{k} {v:.2f} s" for k, v in median.items() if k != "pss_mb")
-            print(f"engine, {name}: {parts}; {median['pss_mb']:.0f} MB")
+            print(f"engine, {name}: " + ", ".join(
+                f"{stage} {median[stage]:.2f} s ({median[stage + '_mb']:.0f} MB)"
+                for stage in median if not stage.endswith("_mb")
+            ))  # fmt: skip
         # The floor: bytes that must be read and hashed once.
         packed = sum(f.stat().st_size for f in (warm / "models").iterdir())
         print(f"floor: {packed / 1e6:.0f} MB of packed weights are read and their digest checked")

@@ -46,6 +46,11 @@ class LoadedModel:
     source: Path
 
 
+def offered(config: ModelConfig) -> ModelConfig:
+    """Return a model's geometry with no more positions than are offered here."""
+    return dataclasses.replace(config, context_length=min(config.context_length, MAX_POSITIONS))
+
+
 def load_model(path: Path, *, kernels: str = "native", threads: int = 1) -> LoadedModel:
     """Load a GGUF file or a safetensors directory, quantised to int8 as NUMERICS.md says.
 
@@ -60,9 +65,7 @@ def load_model(path: Path, *, kernels: str = "native", threads: int = 1) -> Load
     """
     chosen = make_kernels(kernels, threads=threads)
     checkpoint = read_checkpoint(path)
-    config = dataclasses.replace(
-        checkpoint.config, context_length=min(checkpoint.config.context_length, MAX_POSITIONS)
-    )
+    config = offered(checkpoint.config)
     packed = packed_weights(checkpoint)
     rotary = rotary_tables(
         config.context_length, config.head_dim, config.rope_theta, config.rope_scaling
