@@ -102,7 +102,7 @@ def warm(peer: Peer) -> None:
 
 
 def floor_seconds(model: str, work: Work) -> float:
-    """Return what torch's integer products alone take for the median prompt."""
+    """Return what torch's products of planes alone take for the median prompt."""
     import torch  # noqa: PLC0415
 
     from benchmarks.prefill import torch_products  # noqa: PLC0415
@@ -229,7 +229,7 @@ def main() -> int:
                 write_random_gguf(gguf)
                 env[RANDOM_GGUF] = str(gguf)
             floors[model] = floor_seconds(model, work) * 1e3
-            print(f"\n{model}: floor, torch's integer products alone: {floors[model]:.1f} ms")
+            print(f"\n{model}: floor, torch's products of planes alone: {floors[model]:.1f} ms")
             peers: list[Peer] = []
             try:
                 for name in present:

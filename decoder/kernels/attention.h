@@ -66,7 +66,7 @@ struct attention_scratch {
     void *memory;
     float *score, *seen;
     float *vector; /* (d,) */
-    int8_t *query, *weight;
+    lane *query, *weight;
     int64_t stride;
 };
 
@@ -79,15 +79,15 @@ static struct attention_scratch attention_scratch(int span, int d) {
     int64_t blocks = ((int64_t)span + BLOCK - 1) / BLOCK, stride = blocks * BLOCK;
     int64_t scores = TILE_ROWS * stride * (int64_t)sizeof(float);
     int64_t vector = parts_of(d) * BLOCK * (int64_t)sizeof(float);
-    int64_t query = band_bytes(d), weight = 2 * blocks * TILE_BYTES;
+    int64_t query = band_bytes(d), weight = band_bytes((int)stride);
     int64_t seen = stride * (int64_t)sizeof(float);
     struct attention_scratch made = {.memory = buffer(scores + seen + vector + query + weight, 1)};
     made.stride = stride;
     made.score = made.memory;
     made.seen = made.score + TILE_ROWS * stride;
     made.vector = made.seen + stride;
-    made.query = (int8_t *)(made.vector + parts_of(d) * BLOCK);
-    made.weight = made.query + query;
+    made.query = (lane *)(made.vector + parts_of(d) * BLOCK);
+    made.weight = made.query + band_lanes(d);
     return made;
 }
 

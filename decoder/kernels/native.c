@@ -41,8 +41,8 @@ int pm_product(const int8_t *planes, const int8_t *packed, int m, int n, int k, 
     struct weight w = {packed, NULL, n, k, 0, 0};
     int parts = parts_of(k), half = (m + 1) / 2;
     int bands = (half + TILE_ROWS - 1) / TILE_ROWS, height = (half + bands - 1) / bands;
-    int64_t stride = band_bytes(k), panel_bytes = (int64_t)parts * TILE_BYTES;
-    int8_t *tiles = buffer(bands, stride);
+    int64_t stride = band_lanes(k), panel_bytes = (int64_t)parts * TILE_BYTES;
+    lane *tiles = buffer(bands, band_bytes(k));
     if (!tiles) return 1;
     w.pairs = (n + 2 * PANEL - 1) / (2 * PANEL);
 #pragma omp parallel num_threads(threads)
@@ -52,12 +52,12 @@ int pm_product(const int8_t *planes, const int8_t *packed, int m, int n, int k, 
 #pragma omp for schedule(static)
         for (int row = 0; row < m; row++) {
             int at = row % half;
-            int8_t *to = tiles + at / height * stride + at % height * TILE_DEPTH +
-                         row / half * panel_bytes;
+            lane *to = tiles + at / height * stride + at % height * TILE_DEPTH +
+                       row / half * (int64_t)parts * TILE_LANES;
             for (int part = 0; part < parts; part++) {
                 int left = k - part * TILE_DEPTH;
-                memcpy(to + (int64_t)part * TILE_BYTES, planes + (int64_t)row * k + part * 64,
-                       (size_t)(left < TILE_DEPTH ? left : TILE_DEPTH));
+                lanes_of(planes + (int64_t)row * k + part * TILE_DEPTH,
+                         left < TILE_DEPTH ? left : TILE_DEPTH, to + (int64_t)part * TILE_LANES);
             }
         }
 #pragma omp for schedule(static)

@@ -87,8 +87,8 @@ static inline void meet(const struct share *s) {
  * attention are the thread's own. */
 struct workspace {
     float *x, *qkv, *y, *attended, *scale;
-    int8_t *tiles;
-    int64_t band_stride;
+    lane *tiles;
+    int64_t band_stride; /* lanes */
     float *scratch;
     struct attention_scratch attention;
 };
@@ -258,7 +258,7 @@ static int whole_pass(const struct model *m, const struct rows *r, int threads, 
         .attended = buffer(count * inner, sizeof(float)),
         .scale = buffer(count, sizeof(float)),
         .tiles = buffer(most_bands(r->count, threads), band_bytes((int)widest)),
-        .band_stride = band_bytes((int)widest),
+        .band_stride = band_lanes((int)widest),
         .scratch = buffer(threads * widest, sizeof(float)),
     };
     float *final_x = buffer((int64_t)r->wanted * m->hidden, sizeof(float));

@@ -31,8 +31,22 @@ struct weight {
     int32_t n, k, pairs, gated;
 };
 
+/* An element of a row in a band: 16 bits wide where the vector routine multiplies such. */
+#if defined(__AVX2__) && !(defined(__AVX512VNNI__) && defined(__AVX512BW__))
+typedef int16_t lane;
+#else
+typedef int8_t lane;
+#endif
+#define TILE_LANES (TILE_ROWS * TILE_DEPTH)
+
 static inline int parts_of(int k) { return (k + TILE_DEPTH - 1) / TILE_DEPTH; }
-static inline int64_t band_bytes(int k) { return 2 * (int64_t)parts_of(k) * TILE_BYTES; }
+static inline int64_t band_lanes(int k) { return 2 * (int64_t)parts_of(k) * TILE_LANES; }
+static inline int64_t band_bytes(int k) { return band_lanes(k) * (int64_t)sizeof(lane); }
+
+/* So many bytes of a row, each one element. */
+static inline void lanes_of(const int8_t *bytes, int n, lane *to) {
+    for (int i = 0; i < n; i++) to[i] = bytes[i];
+}
 
 /* Which column of the matrix stands first in a panel of a pair. */
 static inline int panel_column(const struct weight *w, int pair, int panel) {
@@ -46,21 +60,20 @@ static inline int panel_width(const struct weight *w, int pair, int panel) {
 }
 
 /* One row of x (n,) into row `place` of a band; scale: that row's. */
-static inline void quantise_in_band(const float *x, int n, int8_t *band, int place, float *scale) {
+static inline void quantise_in_band(const float *x, int n, lane *band, int place, float *scale) {
     int parts = parts_of(n);
-    int8_t *high = band + place * TILE_DEPTH, *low = high + (int64_t)parts * TILE_BYTES;
+    lane *high = band + place * TILE_DEPTH, *low = high + (int64_t)parts * TILE_LANES;
+    int8_t planes[2][TILE_DEPTH] __attribute__((aligned(64)));
     float inverse = row_inverse(x, n, scale);
     for (int part = 0; part < parts; part++) {
-        int64_t at = (int64_t)part * TILE_BYTES;
+        int64_t at = (int64_t)part * TILE_LANES;
         int length = n - part * TILE_DEPTH;
-        if (inverse == 0.0f) {
-            memset(high + at, 0, TILE_DEPTH);
-            memset(low + at, 0, TILE_DEPTH);
-        } else if (length >= TILE_DEPTH) { /* a constant length, so that it unrolls */
-            split(x + part * TILE_DEPTH, TILE_DEPTH, inverse, high + at, low + at);
-        } else {
-            split(x + part * TILE_DEPTH, length, inverse, high + at, low + at);
-        }
+        if (inverse == 0.0f) memset(planes, 0, sizeof(planes));
+        else if (length >= TILE_DEPTH) /* a constant length, so that it unrolls */
+            split(x + part * TILE_DEPTH, TILE_DEPTH, inverse, planes[0], planes[1]);
+        else split(x + part * TILE_DEPTH, length, inverse, planes[0], planes[1]);
+        lanes_of(planes[0], TILE_DEPTH, high + at);
+        lanes_of(planes[1], TILE_DEPTH, low + at);
     }
 }
 
@@ -99,7 +112,7 @@ static void tiles_begin(int count) {
 }
 static void tiles_end(void) { _tile_release(); }
 
-static inline void tile_sums(const int8_t *band, int parts, const int8_t *left,
+static inline void tile_sums(const lane *band, int parts, const int8_t *left,
                              const int8_t *right, const int32_t *order, int64_t stride,
                              int32_t *out) {
     const int8_t *low = band + (int64_t)parts * TILE_BYTES;
@@ -131,7 +144,7 @@ static int tiles_allowed(void) {
 #else
 static void tiles_begin(int count) { (void)count; }
 static void tiles_end(void) {}
-static inline void tile_sums(const int8_t *band, int parts, const int8_t *left,
+static inline void tile_sums(const lane *band, int parts, const int8_t *left,
                              const int8_t *right, const int32_t *order, int64_t stride,
                              int32_t *out) {
     (void)band, (void)parts, (void)left, (void)right, (void)order, (void)stride, (void)out;
@@ -144,7 +157,7 @@ static int tiles_allowed(void) { return 0; }
 #define VECTOR_ROUTINE "avx512-vnni"
 /* Four bytes of a row against 16 columns at once. The instruction takes one side unsigned, so rows
  * are shifted by 128 and the shift times the sum of the weights comes off at the end. */
-static inline void vector_sums(const int8_t *band, int parts, int count, const int8_t *left,
+static inline void vector_sums(const lane *band, int parts, int count, const int8_t *left,
                                const int8_t *right, const int32_t *order, int64_t stride,
                                int32_t *out) {
     const __m512i flip = _mm512_set1_epi8((char)0x80);
@@ -180,45 +193,79 @@ static inline void vector_sums(const int8_t *band, int parts, int count, const i
 }
 #elif defined(__AVX2__)
 #define VECTOR_ROUTINE "avx2"
-/* Widened to 16 bits: two products of bytes and their sum fit 32 bits, where the byte instruction
- * of this generation would saturate. */
-static inline void vector_sums(const int8_t *band, int parts, int count, const int8_t *left,
+/* sum += the products of 16 pairs, two by two. Spelt out, since compilers make all the loads of a step
+ * first, run out of registers, and keep the sums in memory. */
+static inline __attribute__((always_inline)) void add_products(__m256i *sum, __m256i x, __m256i w) {
+    __m256i product;
+    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(*sum), "=&x"(product)
+            : "x"(x), "x"(w));
+}
+
+/* Bytes are widened to 16 bits: two products and their sum fit 32 bits, where the byte instruction
+ * of this generation would saturate. ROWS rows, both planes, by 4 * GROUPS columns from `columns` on:
+ * the sums stay in registers, a row's four elements come as one broadcast, weights are widened once
+ * for all rows. The counts are constants where this is inlined. */
+static inline __attribute__((always_inline)) void vector_block(
+    const lane *high, int parts, const int8_t *weights, const int32_t *order, int64_t stride,
+    int32_t *out, const int rows, const int groups) {
+    const lane *low = high + (int64_t)parts * TILE_LANES;
+    __m256i acc[6][4];
+    for (int i = 0; i < 2 * rows; i++)
+        for (int g = 0; g < groups; g++) acc[i][g] = _mm256_setzero_si256();
+    for (int part = 0; part < parts; part++) {
+        const int8_t *w = weights + tile_at(part, order, stride);
+        const lane *x[2] = {high + part * TILE_LANES, low + part * TILE_LANES};
+        for (int j = 0; j < 16; j++) {
+            __m256i wide[4];
+            for (int g = 0; g < groups; g++)
+                wide[g] = _mm256_cvtepi8_epi16(
+                    _mm_loadu_si128((const __m128i *)(w + j * 64 + g * 16)));
+            for (int i = 0; i < 2 * rows; i++) {
+                int64_t four;
+                memcpy(&four, x[i / rows] + i % rows * TILE_DEPTH + 4 * j, 8);
+                __m256i element = _mm256_set1_epi64x(four);
+                for (int g = 0; g < groups; g++)
+                    add_products(&acc[i][g], element, wide[g]);
+            }
+        }
+    }
+    for (int i = 0; i < 2 * rows; i++)
+        for (int g = 0; g < groups; g += 2) {
+            __m256i mixed = _mm256_hadd_epi32(acc[i][g], acc[i][g + 1]);
+            _mm256_storeu_si256(
+                (__m256i *)(out + i / rows * 512 + i % rows * 16 + g * 4),
+                _mm256_permute4x64_epi64(mixed, 0xd8)); /* columns in order again */
+        }
+}
+
+static inline void vector_sums(const lane *band, int parts, int count, const int8_t *left,
                                const int8_t *right, const int32_t *order, int64_t stride,
                                int32_t *out) {
-    for (int plane = 0; plane < 2; plane++)
-        for (int side = 0; side < 2; side++)
-            for (int quarter = 0; quarter < 4; quarter++) /* four columns */
-                for (int first = 0; first < count; first += 8) {
-                    const int8_t *w = (side ? right : left) + quarter * 16;
-                    const int8_t *rows =
-                        band + (int64_t)plane * parts * TILE_BYTES + first * TILE_DEPTH;
-                    int live = count - first < 8 ? count - first : 8;
-                    __m256i acc[8];
-                    for (int r = 0; r < 8; r++) acc[r] = _mm256_setzero_si256();
-                    for (int part = 0; part < parts; part++)
-                        for (int j = 0; j < 16; j++) {
-                            __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(
-                                (const __m128i *)(w + tile_at(part, order, stride) + j * 64)));
-                            for (int r = 0; r < live; r++) {
-                                int32_t four;
-                                memcpy(&four, rows + (int64_t)part * TILE_BYTES + r * TILE_DEPTH +
-                                       4 * j, 4);
-                                __m256i x = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
-                                acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(x, wide));
-                            }
-                        }
-                    for (int r = 0; r < live; r++) {
-                        int32_t halves[8];
-                        _mm256_storeu_si256((__m256i *)halves, acc[r]);
-                        int32_t *to =
-                            out + plane * 512 + side * 256 + (first + r) * 16 + quarter * 4;
-                        for (int c = 0; c < 4; c++) to[c] = halves[2 * c] + halves[2 * c + 1];
-                    }
-                }
+    for (int side = 0; side < 2; side++) {
+        const int8_t *w = side ? right : left;
+        int32_t *to = out + side * 256;
+        int row = 0;
+        for (int taken; row < count; row += taken) {
+            int left_over = count - row;
+            const lane *x = band + row * TILE_DEPTH;
+            int32_t *y = to + row * 16;
+            taken = left_over == 4 ? 2 : left_over < 3 ? left_over : 3;
+            if (taken == 1) {
+                vector_block(x, parts, w, order, stride, y, 1, 4);
+                continue;
+            }
+            for (int half = 0; half < 2; half++) {
+                const int8_t *from = w + half * 32;
+                if (taken == 2) vector_block(x, parts, from, order, stride, y + half * 8, 2, 2);
+                else vector_block(x, parts, from, order, stride, y + half * 8, 3, 2);
+            }
+        }
+    }
 }
 #else
 #define VECTOR_ROUTINE "portable"
-static inline void vector_sums(const int8_t *band, int parts, int count, const int8_t *left,
+static inline void vector_sums(const lane *band, int parts, int count, const int8_t *left,
                                const int8_t *right, const int32_t *order, int64_t stride,
                                int32_t *out) {
     for (int plane = 0; plane < 2; plane++)
@@ -240,7 +287,7 @@ static inline void vector_sums(const int8_t *band, int parts, int count, const i
 #endif
 
 /* use_tiles: whether to use tile registers; only where tiles_allowed said so. */
-static inline void band_sums(int use_tiles, const int8_t *band, int parts, int count,
+static inline void band_sums(int use_tiles, const lane *band, int parts, int count,
                              const int8_t *left, const int8_t *right, const int32_t *order,
                              int64_t stride, int32_t *out) {
     if (use_tiles) tile_sums(band, parts, left, right, order, stride, out);
