@@ -207,10 +207,11 @@ class Transformers:
             return min(took)
 
         narrow = seconds()
-        self._model.float()
+        # The model's own `to` refuses what was read from a GGUF, though its weights are floats now.
+        torch.nn.Module.to(self._model, torch.float32)
         if seconds() <= narrow:
             return "float32"
-        self._model.to(torch.bfloat16)  # exact: the values came from there
+        torch.nn.Module.to(self._model, torch.bfloat16)  # exact: the values came from there
         return "bfloat16"
 
     def _prepare(self) -> None:
