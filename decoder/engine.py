@@ -196,6 +196,11 @@ class Engine:
         return len(self._alive)
 
     @property
+    def kv_tokens(self) -> int:
+        """Positions that the whole KV memory holds."""
+        return self._kv.blocks * BLOCK_POSITIONS
+
+    @property
     def free_blocks(self) -> int:
         """KV blocks that no request alive holds; some may keep what earlier prompts read."""
         return self._kv.free_blocks + self._prefixes.unused

@@ -6,14 +6,14 @@ writer, the way between tools and leaves, and who is allowed what. Never compile
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catalog_compiler.artifact import open_artifact
 from decoder.trie import Trie
-from router.jobs import NothingAllowedError
+from router.jobs import NothingAllowedError, NothingVisibleError
 from router.prompt import PromptWriter
 from router.retrieval.extras import extras_key
 from router.retrieval.shortlist import Retriever
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from router.jobs import AllowRule
     from router.prompt import PromptConfig
     from router.retrieval.semantic import Embedder
+
+
+VISIBLE_KEPT = 256
+"""Most clients' rules whose masks a catalog keeps."""
 
 
 class CatalogMismatchError(ValueError):
@@ -49,9 +53,10 @@ class LoadedCatalog:
         tool_leaf: (tools,) int32, the leaf of every tool.
         none_leaf: the leaf of "no tool fits".
         writer: writes prompts for this catalog's placement.
-        named: routed name or alias -> tool indices.
+        named: routed name or alias -> tool indices, (n,) int64 like the next two.
         spaces: namespace -> tool indices.
         tagged: tag -> tool indices.
+        visible_masks: what `allowed_mask` has made of clients' rules, the latest of them.
 
     """
 
@@ -63,9 +68,10 @@ class LoadedCatalog:
     tool_leaf: npt.NDArray[np.int32]
     none_leaf: int
     writer: PromptWriter
-    named: Mapping[str, tuple[int, ...]]
-    spaces: Mapping[str, tuple[int, ...]]
-    tagged: Mapping[str, tuple[int, ...]]
+    named: Mapping[str, npt.NDArray[np.int64]]
+    spaces: Mapping[str, npt.NDArray[np.int64]]
+    tagged: Mapping[str, npt.NDArray[np.int64]]
+    visible_masks: dict[AllowRule, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     @classmethod
     def open(
@@ -180,31 +186,92 @@ class LoadedCatalog:
             tagged=_grouped([tool.tags for tool in tools]),
         )
 
-    def allowed_mask(self, rule: AllowRule | None) -> npt.NDArray[np.bool_] | None:
-        """Return (tools,) bool of what the rule leaves, or None for everything.
+    def allowed_mask(
+        self, rule: AllowRule | None, visible: AllowRule | None = None
+    ) -> npt.NDArray[np.bool_] | None:
+        """Return (tools,) bool of what both rules leave, or None for everything.
+
+        Args:
+            rule: what the caller wants.
+            visible: what it may be answered with at all.
 
         Raises:
-            NothingAllowedError: the rule leaves no tool.
+            NothingAllowedError: `rule` leaves no tool.
+            NothingVisibleError: of what it leaves, `visible` leaves none.
 
         """
+        asked = self._mask(rule)
+        if asked is not None and not asked.any():
+            raise NothingAllowedError(
+                f"the allowed subset leaves none of the {len(self.tools)} tools of catalog "
+                f"{self.digest}{self._strangers(rule)}; name at least one of them, or send no "
+                "subset"
+            )
+        seen = self._visible_mask(visible)
+        if seen is None:
+            return asked
+        both = seen if asked is None else asked & seen
+        if not both.any():
+            raise NothingVisibleError(
+                f"this client may see none of the tools asked for in catalog {self.digest}; ask "
+                "the server's owner"
+            )
+        return both
+
+    def visible_tools(self, visible: AllowRule | None) -> npt.NDArray[np.int64]:
+        """Return the indices of the tools that a rule shows, ascending."""
+        mask = self._visible_mask(visible)
+        return np.arange(len(self.tools)) if mask is None else np.flatnonzero(mask)
+
+    def _visible_mask(self, visible: AllowRule | None) -> npt.NDArray[np.bool_] | None:
+        """Return the mask of a rule that many requests share; (tools,) bool, never to be changed.
+
+        Kept, since there are as many such rules as clients and each holds for all its requests.
+        """
+        if visible is None or not visible.restricts:
+            return None
+        kept = self.visible_masks.get(visible)
+        if kept is None:
+            while len(self.visible_masks) >= VISIBLE_KEPT:
+                del self.visible_masks[next(iter(self.visible_masks))]
+            kept = self._mask(visible)
+            assert kept is not None
+            self.visible_masks[visible] = kept
+        return kept
+
+    def _mask(self, rule: AllowRule | None) -> npt.NDArray[np.bool_] | None:
         if rule is None or not rule.restricts:
             return None
         mask = np.ones(len(self.tools), dtype=bool)
-        for entries, table in (
+        for entries, table in self._tables(rule):
+            if entries:
+                passing = np.zeros(len(self.tools), dtype=bool)
+                for entry in set(entries):
+                    found = table.get(entry)
+                    if found is not None:
+                        passing[found] = True
+                mask &= passing
+        return mask
+
+    def _tables(
+        self, rule: AllowRule
+    ) -> tuple[tuple[tuple[str, ...], Mapping[str, npt.NDArray[np.int64]]], ...]:
+        return (
             (rule.names, self.named),
             (rule.namespaces, self.spaces),
             (rule.tags, self.tagged),
-        ):
-            if entries:
-                passing = np.zeros(len(self.tools), dtype=bool)
-                passing[[index for entry in set(entries) for index in table.get(entry, ())]] = True
-                mask &= passing
-        if not mask.any():
-            raise NothingAllowedError(
-                f"the allowed subset leaves none of the {len(self.tools)} tools of catalog "
-                f"{self.digest}; name at least one of them, or send no subset"
-            )
-        return mask
+        )
+
+    def _strangers(self, rule: AllowRule | None) -> str:
+        """Name some entries that match nothing here, which is mostly why nothing is left."""
+        if rule is None:
+            return ""
+        unknown = [e for entries, table in self._tables(rule) for e in entries if e not in table]
+        if not unknown:
+            return ", since no tool passes all its lists"
+        shown = ", ".join(repr(entry[:80]) for entry in unknown[:3])
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        return f", which knows no {shown}{more}"
 
     def leaf_mask(self, tools: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return (leaves,) bool: the leaves of these tools and of "no tool fits"."""
@@ -214,9 +281,9 @@ class LoadedCatalog:
         return mask
 
 
-def _grouped(labels: list[tuple[str, ...]]) -> dict[str, tuple[int, ...]]:
+def _grouped(labels: list[tuple[str, ...]]) -> dict[str, npt.NDArray[np.int64]]:
     groups: dict[str, list[int]] = {}
     for index, tool_labels in enumerate(labels):
         for label in dict.fromkeys(tool_labels):
             groups.setdefault(label, []).append(index)
-    return {label: tuple(indices) for label, indices in groups.items()}
+    return {label: np.array(indices, np.int64) for label, indices in groups.items()}

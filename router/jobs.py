@@ -36,6 +36,14 @@ class NothingAllowedError(JobError):
     """The job's `AllowRule` leaves no tool of the catalog."""
 
 
+class NothingVisibleError(JobError):
+    """Of what the job's `AllowRule` leaves, the caller may see nothing."""
+
+
+class TooLongError(JobError):
+    """The job's texts have more tokens than the engine reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class AllowRule:
     """Which tools a caller may be answered with.
@@ -84,6 +92,7 @@ class RouteJob:
         previous: the turn before, or ""; at most `MAX_TEXT_CHARS` characters.
         allowed: the caller's subset, or None for the whole catalog.
         k: how many candidates to return at most, 1 to `MAX_K`.
+        visible: what the caller may be answered with at all, whatever it asks for; None for all.
 
     """
 
@@ -93,6 +102,7 @@ class RouteJob:
     previous: str = ""
     allowed: AllowRule | None = None
     k: int = 1
+    visible: AllowRule | None = None
 
     def __post_init__(self) -> None:
         """Refuse blank or over-long texts and a `k` out of bounds."""

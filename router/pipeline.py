@@ -133,6 +133,7 @@ class Pipeline:
         Raises:
             UnknownCatalogError: the job's catalog is not loaded.
             NothingAllowedError: the job's rule leaves no tool.
+            NothingVisibleError: of what it leaves, the caller may see nothing.
 
         """
         catalog = self._catalogs.get(job.catalog_digest)
@@ -142,7 +143,7 @@ class Pipeline:
                 f"loaded are: {', '.join(sorted(self._catalogs)) or 'none'}"
             )
         start = time.perf_counter()
-        allowed = catalog.allowed_mask(job.allowed)
+        allowed = catalog.allowed_mask(job.allowed, job.visible)
         evidence = self._evidence(catalog, job, allowed)
         listed, lines = self._list(catalog, evidence)
         retrieved = time.perf_counter()

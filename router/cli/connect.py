@@ -1,16 +1,21 @@
-"""What the commands that speak to a server share: its address, and how errors are told.
+"""What the commands that speak to a server share: how it is reached, and how errors are told.
 
-Exit codes: 4 no server answers; 5 refused; 6 failed or out of time.
+Exit codes: 2 wrong usage; 4 no server answers; 5 refused; 6 failed or out of time.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
 from router.client import (
     DEFAULT_ADDRESS,
+    Client,
+    ClientConfig,
+    ClientTls,
     RefusedError,
     RequestError,
     ServerUnavailableError,
@@ -25,30 +30,67 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 EXIT_NO_SERVER: Final = 4
 EXIT_REFUSED: Final = 5
 EXIT_FAILED: Final = 6
+TOKEN_VARIABLE: Final = "POINTSMAN_TOKEN"  # noqa: S105  (a variable's name)
+
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def address_options(timeout_s: float) -> Callable[[Command], Command]:
-    """Add `--address` and `--timeout` to a command."""
+    """Add what says how a server is reached; the command hands all of it to `connect`."""
 
     def decorate(command: Command) -> Command:
-        command = click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=0, min_open=True),
-            default=timeout_s,
-            show_default=True,
-            help="Seconds the call may take.",
-        )(command)
-        return click.option(
-            "--address",
-            default=DEFAULT_ADDRESS,
-            show_default=True,
-            envvar="POINTSMAN_ADDRESS",
-            show_envvar=True,
-            help="Where the server listens.",
-        )(command)
+        for option in (
+            click.option(
+                "--token-file", type=_FILE,
+                help=f"File that holds this client's token.  [default: ${TOKEN_VARIABLE}]",
+            ),
+            click.option("--key", type=_FILE, help="This client's private key (mTLS)."),
+            click.option("--cert", type=_FILE, help="This client's certificate (mTLS)."),
+            click.option("--ca", type=_FILE, help="Roots of the server's certificate (TLS)."),
+            click.option("--tls", is_flag=True, help="Call by TLS, with the system's roots."),
+            click.option(
+                "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
+                default=timeout_s, show_default=True, help="Seconds the call may take.",
+            ),
+            click.option(
+                "--address", default=DEFAULT_ADDRESS, show_default=True,
+                envvar="POINTSMAN_ADDRESS", show_envvar=True,
+                help="Where the server listens: HOST:PORT or unix:PATH.",
+            ),
+        ):  # fmt: skip
+            command = option(command)
+        return command
 
     return decorate
+
+
+def connect(
+    address: str,
+    *,
+    tls: bool,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    token_file: Path | None,
+) -> Client:
+    """Return a client for the options of `address_options`.
+
+    Raises:
+        click.UsageError: they contradict one another, or a token would be exposed.
+
+    """
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    try:
+        if token_file is not None:
+            token = token_file.read_text(encoding="utf-8")
+        config = ClientConfig(
+            token=token.strip(),
+            tls=ClientTls(ca, cert, key) if tls or ca or cert or key else None,
+        )
+        return Client(address, config)
+    except (OSError, ValueError) as error:
+        hint = " (--cert with --key)" if "certificate and key" in str(error) else ""
+        raise click.UsageError(f"{error}{hint}") from error
 
 
 def tell_error(error: RequestError, address: str) -> NoReturn:

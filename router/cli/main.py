@@ -15,6 +15,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "catalog": ("router.cli.catalog", "catalog", "Compile, show, compare and check catalogs."),
     "serve": ("router.cli.serve", "serve", "Serve catalogs over gRPC."),
     "route": ("router.cli.route", "route", "Ask a server which tool a request means."),
+    "token": ("router.cli.token", "token", "Make a token for a client."),
     "stats": ("router.cli.stats", "stats", "Show a server's counters."),
     "eval": ("router.cli.evaluate", "evaluate", "Measure how often the right tool is chosen."),
 }

@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from router.cli.connect import address_options, tell_error
-from router.client import Client, RequestError, RouteQuery
+from router.cli.connect import address_options, connect, tell_error
+from router.client import RequestError, RouteQuery
 
 if TYPE_CHECKING:
     from router.client import RouteAnswer
@@ -45,6 +45,7 @@ def route(
     as_json: bool,  # noqa: FBT001  (click hands flags over so)
     address: str,
     timeout_s: float,
+    **reached: Any,
 ) -> None:
     """Ask a server which tool TEXT means.
 
@@ -63,7 +64,7 @@ def route(
     )
     began = time.perf_counter()
     try:
-        with Client(address) as client:
+        with connect(address, **reached) as client:
             answer = client.route(query, timeout_s=timeout_s)
     except RequestError as error:
         tell_error(error, address)

@@ -13,9 +13,8 @@ import logging
 import os
 import re
 import signal
-import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -25,7 +24,7 @@ from catalog_compiler.artifact import SUFFIX
 from router.assets import cache_dir
 from router.engine.compiler import COMPILER_COMMAND, CompileRunner
 from router.engine.errors import CompileError, EngineStartError
-from router.engine.facts import EngineConfig
+from router.engine.facts import DEFAULT_MAX_REQUEST_TOKENS, EngineConfig
 from router.engine.supervisor import ENGINE_COMMAND, Supervisor
 from router.service import log
 from router.service.config import (
@@ -35,9 +34,17 @@ from router.service.config import (
     DEFAULT_SLOTS,
     ServiceConfig,
 )
+from router.service.listening import (
+    AddressOwnedError,
+    TlsFileError,
+    TlsFiles,
+    check_port_free,
+    is_loopback,
+)
+from router.service.policies import Clients, ClientsFileError, read_clients
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from router.engine.facts import EngineFacts
     from router.service.server import Server
@@ -47,7 +54,7 @@ Result = TypeVar("Result")
 EXIT_DRAINED: Final = 0
 EXIT_CANNOT_SERVE: Final = 1
 EXIT_GRACE_EXCEEDED: Final = 3
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 EMBEDDED: Final = "embedded"
 FIRST_NAME: Final = "default"
 NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})=(.+)", re.DOTALL)
@@ -68,6 +75,10 @@ class ServeOptions:
         threads: cores the engine may use.
         store: folder of compiled catalogs.
         service: limits and address.
+        clients: who may call, and for what.
+        expected_model: digest that the model must have; "" takes any.
+        expected_catalogs: digest that a name's catalog must have.
+        max_request_tokens: longest text of a request.
         ready_file: written once requests are served, or None.
         engine_command: argv of the engine process.
         compiler_command: argv of the compiler process.
@@ -79,6 +90,10 @@ class ServeOptions:
     threads: int
     store: Path
     service: ServiceConfig
+    clients: Clients = field(default_factory=Clients)
+    expected_model: str = ""
+    expected_catalogs: Mapping[str, str] = field(default_factory=dict)
+    max_request_tokens: int = DEFAULT_MAX_REQUEST_TOKENS
     ready_file: Path | None = None
     engine_command: Sequence[str] = ENGINE_COMMAND
     compiler_command: Sequence[str] = COMPILER_COMMAND
@@ -117,6 +132,52 @@ def _split_names(
 )
 @click.option("--host", default=DEFAULT_HOST, show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True)
+@click.option(
+    "--unix",
+    "unix_socket",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Listen on a unix socket, for this account alone, in place of host and port.",
+)
+@click.option("--tls-cert", type=FILE, help="The server's certificate, PEM; with --tls-key.")
+@click.option("--tls-key", type=FILE, help="Its private key, PEM.")
+@click.option(
+    "--tls-client-ca",
+    type=FILE,
+    help="Roots of client certificates, PEM: every client must show one (mTLS).",
+)
+@click.option(
+    "--clients",
+    "clients_file",
+    type=FILE,
+    help="The clients there are, TOML: tokens, shares, quotas, what each may see "
+    "(docs/security.md). Without it anyone may do anything.",
+)
+@click.option(
+    "--insecure-public",
+    is_flag=True,
+    help="Listen where other machines reach it without TLS or without knowing clients.",
+)
+@click.option(
+    "--model-digest",
+    "expected_model",
+    default="",
+    metavar="SHA256",
+    help="Serve only if the model has this digest.",
+)
+@click.option(
+    "--catalog-digest",
+    "expected_catalogs",
+    multiple=True,
+    metavar="[NAME=]SHA256",
+    help="Serve only if the compiled catalog of that name (the default one) has this digest.",
+)
+@click.option(
+    "--max-request-tokens",
+    type=click.IntRange(1, 200_000),
+    default=DEFAULT_MAX_REQUEST_TOKENS,
+    show_default=True,
+    help="Longest text of a request; longer ones are refused.",
+)
 @click.option(
     "--slots",
     type=click.IntRange(1, 4096),
@@ -169,6 +230,15 @@ def serve(
     log_level: str,
     store: Path | None,
     ready_file: Path | None,
+    unix_socket: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    clients_file: Path | None,
+    insecure_public: bool,  # noqa: FBT001  (click hands flags over so)
+    expected_model: str,
+    expected_catalogs: tuple[str, ...],
+    max_request_tokens: int,
 ) -> None:
     """Serve catalogs over gRPC, with health and reflection.
 
@@ -183,12 +253,28 @@ def serve(
     log.set_up(log_level)
     if model != EMBEDDED and not Path(model).exists():
         raise click.UsageError(f"--model {model}: no such file or folder")
+    tls = _tls(tls_cert, tls_key, tls_client_ca)
+    if unix_socket is None and not insecure_public:
+        _check_exposure(host, tls, clients_file)
+    named = _named(catalogs)
+    try:
+        service = ServiceConfig(
+            host=host, port=port, slots=slots, queue=queue, grace_s=grace_s, tls=tls,
+            unix_socket=unix_socket,
+        )  # fmt: skip
+        clients = Clients() if clients_file is None else read_clients(clients_file)
+    except (ValueError, ClientsFileError) as error:
+        raise click.UsageError(str(error)) from error
     options = ServeOptions(
-        catalogs=_named(catalogs),
+        catalogs=named,
         model="" if model == EMBEDDED else model,
         threads=threads,
         store=store or cache_dir() / "catalogs",
-        service=ServiceConfig(host=host, port=port, slots=slots, queue=queue, grace_s=grace_s),
+        service=service,
+        clients=clients,
+        expected_model=_digest(expected_model, "--model-digest"),
+        expected_catalogs=_expected(expected_catalogs, [name for name, _ in named]),
+        max_request_tokens=max_request_tokens,
         ready_file=ready_file,
     )
     try:
@@ -222,7 +308,13 @@ async def run(options: ServeOptions) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    _check_address(options.service)
+    try:
+        if options.service.unix_socket is None:
+            check_port_free(options.service.host, options.service.port)
+        if options.service.tls is not None:
+            options.service.tls.read()
+    except (AddressOwnedError, TlsFileError) as error:
+        raise CannotServeError(str(error)) from error
     options.store.mkdir(parents=True, exist_ok=True)
     compiler = CompileRunner(options.store, options.model, options.compiler_command)
     paths = await _unless(stop, _compiled_paths(options, compiler))
@@ -234,19 +326,26 @@ async def run(options: ServeOptions) -> int:
             catalogs=tuple(paths),
             slots=options.service.slots,
             threads=options.threads,
+            max_request_tokens=options.max_request_tokens,
         ),
         command=options.engine_command,
     )
     await engine.start()
     # Only now: gRPC must not be in this process when the engine is spawned.
-    from router.service.server import AddressOwnedError, Server  # noqa: PLC0415
+    from router.service.server import Server  # noqa: PLC0415
 
     names = tuple(name for name, _ in options.catalogs)
-    server = Server(options.service, engine, compiler, options.store, names)
+    try:
+        server = Server(options.service, engine, compiler, options.store, names, options.clients)
+    except AddressOwnedError as error:
+        await engine.stop()
+        raise CannotServeError(str(error)) from error
     try:
         address = await server.bind()
-        facts = await _unless(stop, server.open())
-    except (AddressOwnedError, EngineStartError) as error:
+        facts = await _unless(stop, _ready(options, engine))
+        if facts is not None:
+            await server.open()
+    except (AddressOwnedError, EngineStartError, TlsFileError, CannotServeError) as error:
         await server.abandon()
         raise CannotServeError(str(error)) from error
     if facts is not None:
@@ -270,6 +369,28 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Res
     with contextlib.suppress(asyncio.CancelledError):
         await task
     return None
+
+
+async def _ready(options: ServeOptions, engine: Supervisor) -> EngineFacts:
+    """Wait for the engine, and hold what it has loaded to what was demanded.
+
+    Raises:
+        EngineStartError: it refused to start.
+        CannotServeError: a digest is another.
+
+    """
+    facts = await engine.ready()
+    if options.expected_model not in ("", facts.model_digest):
+        raise CannotServeError(
+            f"the model has digest {facts.model_digest}, and {options.expected_model} was demanded"
+        )
+    for (name, path), catalog in zip(options.catalogs, facts.catalogs, strict=True):
+        wanted = options.expected_catalogs.get(name, catalog.digest)
+        if wanted != catalog.digest:
+            raise CannotServeError(
+                f"catalog {name} ({path}) has digest {catalog.digest}, and {wanted} was demanded"
+            )
+    return facts
 
 
 async def _compiled_paths(options: ServeOptions, compiler: CompileRunner) -> list[str]:
@@ -317,13 +438,18 @@ def _tell_ready(options: ServeOptions, server: Server, address: str, facts: Engi
         "pid": os.getpid(),
     }
     log.event("ready", **ready)
-    if options.service.host not in LOOPBACK:
-        log.event(
-            "reachable by others",
-            level=logging.WARNING,
-            advice="anyone who reaches this address may route, compile and activate catalogs; "
-            "there is no authentication",
-        )
+    service = options.service
+    if service.unix_socket is None and not is_loopback(service.host):
+        missing = [
+            what
+            for what, there in (
+                ("TLS: anyone on the way can read and change what is sent", service.tls),
+                ("known clients: anyone may route, compile and activate", options.clients.known),
+            )
+            if not there
+        ]
+        for what in missing:
+            log.event("reachable by others", level=logging.WARNING, without=what)
     if options.ready_file is not None:
         scratch = options.ready_file.with_name(options.ready_file.name + ".part")
         scratch.write_text(json.dumps(ready) + "\n", encoding="utf-8")
@@ -343,17 +469,44 @@ def _named(catalogs: Sequence[tuple[str, Path]]) -> tuple[tuple[str, Path], ...]
     return tuple(named.items())
 
 
-def _check_address(config: ServiceConfig) -> None:
-    """Find an owned address before minutes go into compiling; `bind` decides for good."""
-    if not config.port:
+def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> TlsFiles | None:
+    if cert is None and key is None:
+        if client_ca is not None:
+            raise click.UsageError("--tls-client-ca needs --tls-cert and --tls-key")
+        return None
+    if cert is None or key is None:
+        raise click.UsageError("--tls-cert and --tls-key belong together")
+    return TlsFiles(cert, key, client_ca)
+
+
+def _check_exposure(host: str, tls: TlsFiles | None, clients_file: Path | None) -> None:
+    """Refuse an address that other machines reach, unless nobody can listen in or walk in."""
+    if is_loopback(host):
         return
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((config.host, config.port))
-    except OSError as error:
-        raise CannotServeError(
-            f"can't listen on {config.address}: {error.strerror or error}; "
-            "choose another with --host and --port"
-        ) from error
+    missing = []
+    if tls is None:
+        missing.append("--tls-cert and --tls-key")
+    if clients_file is None and (tls is None or tls.client_ca is None):
+        missing.append("--clients (or --tls-client-ca)")
+    if missing:
+        raise click.UsageError(
+            f"--host {host} is reached from other machines, so {' and '.join(missing)} must be "
+            "given too; --insecure-public serves without"
+        )
+
+
+def _expected(given: tuple[str, ...], names: Sequence[str]) -> dict[str, str]:
+    expected = {}
+    for value in given:
+        name, mark, digest = value.rpartition("=")
+        name = name if mark else names[0]
+        if name not in names:
+            raise click.UsageError(f"--catalog-digest {value}: no catalog is called {name}")
+        expected[name] = _digest(digest, "--catalog-digest")
+    return expected
+
+
+def _digest(value: str, option: str) -> str:
+    if value and not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise click.UsageError(f"{option} {value!r} is no digest: 64 lower-case hexadecimal digits")
+    return value

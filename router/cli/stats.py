@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from router.cli.connect import address_options, tell_error
-from router.client import Client, RequestError, ServerStats
+from router.cli.connect import address_options, connect, tell_error
+from router.client import RequestError, ServerStats
 
 SHOWN_TOOLS = 10
 
@@ -19,14 +20,14 @@ SHOWN_TOOLS = 10
 @click.command("stats")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @address_options(timeout_s=5.0)
-def stats(as_json: bool, address: str, timeout_s: float) -> None:  # noqa: FBT001
+def stats(as_json: bool, address: str, timeout_s: float, **reached: Any) -> None:  # noqa: FBT001
     """Show a server's counters.
 
     \b
     Exit codes: 0 shown; 2 wrong usage; 4 no server answers; 6 out of time.
     """  # noqa: D301  (click's own mark)
     try:
-        with Client(address) as client:
+        with connect(address, **reached) as client:
             found = client.stats(timeout_s=timeout_s)
     except RequestError as error:
         tell_error(error, address)

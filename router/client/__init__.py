@@ -10,6 +10,7 @@
 from router.client.aio import AsyncClient
 from router.client.blocking import Client
 from router.client.config import DEFAULT_ADDRESS, ClientConfig
+from router.client.connection import ClientTls, ExposedTokenError
 from router.client.errors import (
     ExpiredError,
     FailedError,
@@ -20,9 +21,11 @@ from router.client.errors import (
     UnexpectedStatusError,
 )
 from router.client.results import (
+    Accounts,
     Candidate,
     CatalogInfo,
     CatalogPage,
+    ClientCounts,
     CompiledCatalog,
     Diagnostic,
     RouteAnswer,
@@ -35,15 +38,19 @@ from router.client.results import (
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "Accounts",
     "AsyncClient",
     "Candidate",
     "CatalogInfo",
     "CatalogPage",
     "Client",
     "ClientConfig",
+    "ClientCounts",
+    "ClientTls",
     "CompiledCatalog",
     "Diagnostic",
     "ExpiredError",
+    "ExposedTokenError",
     "FailedError",
     "PointsmanError",
     "RefusedError",

@@ -10,7 +10,8 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from router.client.blocking import COMPILE_TIMEOUT_S, as_query, read_result
-from router.client.config import CHANNEL_OPTIONS, DEFAULT_ADDRESS, ClientConfig
+from router.client.config import DEFAULT_ADDRESS, ClientConfig
+from router.client.connection import call_metadata, open_aio_channel
 from router.client.errors import (
     RequestError,
     UnexpectedStatusError,
@@ -45,7 +46,8 @@ class AsyncClient:
     def __init__(self, address: str = DEFAULT_ADDRESS, config: ClientConfig | None = None) -> None:
         self.address = address
         self.config = config or ClientConfig()
-        self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = open_aio_channel(address, self.config)
+        self._metadata = call_metadata(self.config)
         self._stub: RouterServiceAsyncStub = RouterServiceStub(self._channel)
         self._health: Any = health_pb2_grpc.HealthStub(self._channel)
 
@@ -81,7 +83,7 @@ class AsyncClient:
             raise ValueError("two queries have the same request_id; give each its own")
         requests = (pb.RouteStreamRequest(request=query.to_message()) for query in asked)
         limit_s = self.config.timeout_s if timeout_s is None else timeout_s
-        stream = self._stub.RouteStream(requests, timeout=limit_s)
+        stream = self._stub.RouteStream(requests, timeout=limit_s, metadata=self._metadata)
         try:
             async for result in stream:
                 query = open_ids.pop(result.request_id, None)
@@ -156,7 +158,8 @@ class AsyncClient:
         while True:
             attempt += 1
             try:
-                return await method(message, timeout=max(deadline - clock(), 0.001))
+                left_s = max(deadline - clock(), 0.001)
+                return await method(message, timeout=left_s, metadata=self._metadata)
             except grpc.RpcError as raw:
                 error = from_rpc_error(raw)
             again, after_s = retry_after_s(error)

@@ -9,7 +9,8 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from router.client.config import CHANNEL_OPTIONS, DEFAULT_ADDRESS, ClientConfig
+from router.client.config import DEFAULT_ADDRESS, ClientConfig
+from router.client.connection import call_metadata, open_channel
 from router.client.errors import (
     RequestError,
     UnexpectedStatusError,
@@ -43,8 +44,10 @@ class Client:
     """Calls one server.
 
     Args:
-        address: host and port.
-        config: time limits and retries.
+        address: host and port, or `unix:PATH`.
+        config: time limits, retries, token and TLS.
+
+    Raises `ExposedTokenError` where a token would cross a network in the clear.
 
     Every method raises `RequestError` (see `router.client.errors` for its kinds) where there is no
     answer, and takes `timeout_s`, the time for the whole call with its retries.
@@ -54,7 +57,8 @@ class Client:
     def __init__(self, address: str = DEFAULT_ADDRESS, config: ClientConfig | None = None) -> None:
         self.address = address
         self.config = config or ClientConfig()
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = open_channel(address, self.config)
+        self._metadata = call_metadata(self.config)
         self._stub = RouterServiceStub(self._channel)
         self._health: Any = health_pb2_grpc.HealthStub(self._channel)
 
@@ -94,7 +98,7 @@ class Client:
             raise ValueError("two queries have the same request_id; give each its own")
         requests = (pb.RouteStreamRequest(request=query.to_message()) for query in asked)
         limit_s = self.config.timeout_s if timeout_s is None else timeout_s
-        stream = self._stub.RouteStream(requests, timeout=limit_s)
+        stream = self._stub.RouteStream(requests, timeout=limit_s, metadata=self._metadata)
         try:
             for result in stream:
                 query = open_ids.pop(result.request_id, None)
@@ -166,7 +170,8 @@ class Client:
         while True:
             attempt += 1
             try:
-                return method(message, timeout=max(deadline - time.monotonic(), 0.001))
+                left_s = max(deadline - time.monotonic(), 0.001)
+                return method(message, timeout=left_s, metadata=self._metadata)
             except grpc.RpcError as raw:
                 error = from_rpc_error(raw)
             again, after_s = retry_after_s(error)

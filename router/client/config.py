@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from router.client.connection import ClientTls
 
 DEFAULT_ADDRESS = "127.0.0.1:50551"
-MAX_MESSAGE_BYTES = 64 << 20
-
-CHANNEL_OPTIONS = (
-    # Retries are this client's own business: it knows the server's pushback.
-    ("grpc.enable_retries", 0),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-)
+LONGEST_TEXT = 128
+"""Longest client id and token, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,9 @@ class ClientConfig:
         longest_pause_s: a pause that would be longer ends the call instead.
         jitter: a pause is lengthened at random by at most this share of it, so that clients that
             were turned away together don't come back together.
+        client_id: a name by which servers without tokens tell their clients apart; "" is none.
+        token: bearer token; never shown, and never sent to another machine without TLS.
+        tls: how the server is known; None calls in the clear.
 
     """
 
@@ -37,6 +38,9 @@ class ClientConfig:
     first_pause_s: float = 0.1
     longest_pause_s: float = 5.0
     jitter: float = 0.25
+    client_id: str = ""
+    token: str = field(default="", repr=False)
+    tls: ClientTls | None = None
 
     def __post_init__(self) -> None:
         """Refuse what can't work, naming the field."""
@@ -47,6 +51,12 @@ class ClientConfig:
         for name in ("first_pause_s", "longest_pause_s", "jitter"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"ClientConfig.{name} must not be negative")
+        for name in ("client_id", "token"):
+            value = getattr(self, name)
+            if not (value.isascii() and value.isprintable()) or len(value) > LONGEST_TEXT:
+                raise ValueError(
+                    f"ClientConfig.{name} must be at most {LONGEST_TEXT} printable ASCII characters"
+                )
 
     def pause_s(self, attempt: int, retry_after_s: float | None, left_s: float) -> float | None:
         """Return the pause after an attempt (from 1) that failed, or None to give up.

@@ -258,6 +258,34 @@ class CompiledCatalog:
 
 
 @dataclass(frozen=True, slots=True)
+class Accounts:
+    """What was handed out and came back; at rest every part has come back."""
+
+    slots_granted: int
+    slots_returned: int
+    tokens_reserved: int
+    tokens_used: int
+    tokens_unused: int
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is outstanding."""
+        return (
+            self.slots_granted == self.slots_returned
+            and self.tokens_reserved == self.tokens_used + self.tokens_unused
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCounts:
+    """One client's part in the ledger."""
+
+    offered: int
+    answered: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStats:
     """The server's counters; see `StatsResponse` in the .proto.
 
@@ -271,6 +299,8 @@ class ServerStats:
         model_digest: the engine's model.
         engine_starts: how often it was started.
         uptime_s: seconds since the start.
+        accounts: slots and tokens handed out and given back.
+        clients: counts by client id, most offered first.
 
     """
 
@@ -296,6 +326,8 @@ class ServerStats:
     model_digest: str
     engine_starts: int
     uptime_s: float
+    accounts: Accounts
+    clients: Mapping[str, ClientCounts]
 
     @classmethod
     def from_message(cls, message: pb.StatsResponse) -> ServerStats:
@@ -324,6 +356,17 @@ class ServerStats:
             model_digest=message.engine.model_digest,
             engine_starts=message.engine.starts,
             uptime_s=message.uptime_seconds,
+            accounts=Accounts(
+                message.accounts.slots_granted,
+                message.accounts.slots_returned,
+                message.accounts.tokens_reserved,
+                message.accounts.tokens_used,
+                message.accounts.tokens_unused,
+            ),
+            clients={
+                entry.client: ClientCounts(entry.offered, entry.answered, entry.refused)
+                for entry in message.clients
+            },
         )
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from router.engine.facts import Answer, CatalogFacts, ToolFacts
-    from router.jobs import RouteJob
+    from router.jobs import AllowRule, RouteJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,15 @@ class Backend(Protocol):
         """Forget a catalog; jobs on it still end. One that is not open is no error."""
         ...
 
-    def tools(self, digest: str, start: int, limit: int) -> Sequence[ToolFacts]:
-        """Return tools `start` to `start + limit` of a catalog in its order.
+    @property
+    def slot_tokens(self) -> int:
+        """Tokens of KV memory that each slot stands for."""
+        ...
+
+    def tools(
+        self, digest: str, start: int, limit: int, visible: AllowRule | None
+    ) -> Sequence[ToolFacts]:
+        """Return tools `start` to `start + limit` of those visible in a catalog, in its order.
 
         Raises:
             UnknownCatalogError: it is not open.

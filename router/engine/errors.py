@@ -32,6 +32,8 @@ class JobFault(enum.StrEnum):
     INVALID = "invalid"
     UNKNOWN_CATALOG = "unknown-catalog"
     EMPTY_TOOLSET = "empty-toolset"
+    FORBIDDEN_TOOLSET = "forbidden-toolset"
+    TOO_LONG = "too-long"
     BAD_CATALOG = "bad-catalog"
     FAULT = "fault"
 

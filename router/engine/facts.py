@@ -47,6 +47,10 @@ class ToolFacts:
 
 DESCRIPTION_CHARS = 500
 
+DEFAULT_MAX_REQUEST_TOKENS = 4096
+"""Longest text by default. The model reads a request's beginning and end (`PromptConfig`), and
+retrieval the whole; a text much longer than this is more likely a mistake than a request."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
@@ -55,11 +59,13 @@ class EngineFacts:
     Attributes:
         model_digest: digest of the model's files, hex.
         catalogs: those opened at the start, in the order asked for.
+        slot_tokens: tokens of KV memory that each slot stands for.
 
     """
 
     model_digest: str
     catalogs: tuple[CatalogFacts, ...]
+    slot_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class EngineConfig:
         catalogs: compiled files to open, in order.
         slots: jobs alive at once.
         threads: cores its kernels may use.
+        max_request_tokens: most tokens of a request's text and of the turn before it, each.
 
     """
 
@@ -94,9 +101,10 @@ class EngineConfig:
     catalogs: tuple[str, ...]
     slots: int
     threads: int
+    max_request_tokens: int = DEFAULT_MAX_REQUEST_TOKENS
 
     def __post_init__(self) -> None:
         """Refuse numbers below 1."""
-        for field_name in ("slots", "threads"):
+        for field_name in ("slots", "threads", "max_request_tokens"):
             if getattr(self, field_name) < 1:
                 raise ValueError(f"EngineConfig.{field_name} must be at least 1")

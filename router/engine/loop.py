@@ -18,7 +18,9 @@ from router.engine.errors import JobFault
 from router.jobs import (
     JobError,
     NothingAllowedError,
+    NothingVisibleError,
     RouteJob,
+    TooLongError,
     UnknownCatalogError,
 )
 
@@ -146,7 +148,12 @@ class EngineLoop:
 
     def _tools(self, message: Message) -> None:
         try:
-            tools = self._backend.tools(message["digest"], message["start"], message["limit"])
+            tools = self._backend.tools(
+                message["digest"],
+                message["start"],
+                message["limit"],
+                wire.rule_from_wire(message["visible"]),
+            )
         except Exception as error:  # noqa: BLE001
             self._fail(message["id"], error)
             return
@@ -183,6 +190,10 @@ def _fault(error: Exception) -> JobFault:
         return JobFault.UNKNOWN_CATALOG
     if isinstance(error, NothingAllowedError):
         return JobFault.EMPTY_TOOLSET
+    if isinstance(error, NothingVisibleError):
+        return JobFault.FORBIDDEN_TOOLSET
+    if isinstance(error, TooLongError):
+        return JobFault.TOO_LONG
     if isinstance(error, JobError):
         return JobFault.INVALID
     if isinstance(error, (CatalogRefusedError, ProbeFailedError)):

@@ -26,8 +26,14 @@ from decoder.self_check import self_check
 from router import assets
 from router.catalogs import CatalogMismatchError, LoadedCatalog
 from router.engine.backend import CatalogRefusedError, Ended
-from router.engine.facts import DESCRIPTION_CHARS, Answer, CatalogFacts, ToolFacts
-from router.jobs import UnknownCatalogError
+from router.engine.facts import (
+    DEFAULT_MAX_REQUEST_TOKENS,
+    DESCRIPTION_CHARS,
+    Answer,
+    CatalogFacts,
+    ToolFacts,
+)
+from router.jobs import TooLongError, UnknownCatalogError
 from router.pipeline import Pipeline
 from router.prompt import PromptError
 
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
     from decoder.engine import Finished
     from decoder.model import LoadedModel
     from router.engine.facts import EngineConfig
-    from router.jobs import RouteJob
+    from router.jobs import AllowRule, RouteJob
     from router.pipeline import PreparedRoute
 
 
@@ -66,10 +72,18 @@ class _Job:
 class PipelineBackend:
     """Routes over compiled catalogs with one model."""
 
-    def __init__(self, model: LoadedModel, encoder: Encoder, slots: int) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        encoder: Encoder,
+        slots: int,
+        max_request_tokens: int = DEFAULT_MAX_REQUEST_TOKENS,
+    ) -> None:
         """Take a model that has passed its self-check."""
         self._model = model
         self._encoder = encoder
+        self._slots = slots
+        self._max_request_tokens = max_request_tokens
         self._engine = Engine(model.transformer, DecoderConfig(max_slots=slots))
         self._pipeline = Pipeline(encoder)
         self._open: dict[str, _Open] = {}
@@ -105,22 +119,30 @@ class PipelineBackend:
         if self._open.pop(digest, None) is not None:
             self._pipeline.remove_catalog(digest)
 
-    def tools(self, digest: str, start: int, limit: int) -> Sequence[ToolFacts]:
-        """Return a page of a catalog's tools; raises UnknownCatalogError."""
+    @property
+    def slot_tokens(self) -> int:
+        """Tokens of KV memory that each slot stands for."""
+        return self._engine.kv_tokens // self._slots
+
+    def tools(
+        self, digest: str, start: int, limit: int, visible: AllowRule | None
+    ) -> Sequence[ToolFacts]:
+        """Return a page of a catalog's visible tools; raises UnknownCatalogError."""
         found = self._open.get(digest)
         if found is None:
             raise UnknownCatalogError(f"catalog {digest} is not open")
+        shown = found.catalog.visible_tools(visible)[start : start + limit].tolist()
         return [
             ToolFacts(tool.name, tool.namespace, tool.description[:DESCRIPTION_CHARS], tool.tags)
-            for tool in found.catalog.tools[start : start + limit]
+            for tool in (found.catalog.tools[index] for index in shown)
         ]
 
     def submit(self, job: RouteJob) -> int:
         """Retrieve, write the prompt and start the walk; raises JobError or DecoderError."""
+        self._check_length(job)
         prepared = self._pipeline.prepare(job)
         opened = self._open[job.catalog_digest]
-        mask = opened.catalog.allowed_mask(job.allowed)
-        offered = int(opened.tokens.sum() if mask is None else opened.tokens[mask].sum())
+        offered = int(opened.tokens[prepared.evidence.tools].sum())
         handle = next(self._handles)
         self._jobs[handle] = _Job(prepared, offered, time.perf_counter())
         if self._waiting:  # else one that needs much memory would be overtaken for ever
@@ -162,6 +184,19 @@ class PipelineBackend:
             self._waiting.popleft()
         return ended
 
+    def _check_length(self, job: RouteJob) -> None:
+        """Refuse texts of too many tokens; a token is at least a byte, so most need no counting."""
+        limit = self._max_request_tokens
+        for name, text in (("text", job.text), ("previous_turn", job.previous)):
+            if len(text.encode(errors="replace")) <= limit:
+                continue
+            count = len(self._model.tokenizer.tokenizer.encode(text, add_special_tokens=False).ids)
+            if count > limit:
+                raise TooLongError(
+                    f"{name} has {count} tokens; at most {limit} are taken: send what is asked "
+                    "for, and leave documents to the tool"
+                )
+
     def _start(self, handle: int) -> None:
         job = self._jobs[handle]
         walk = self._engine.submit(job.prepared.request)
@@ -196,4 +231,5 @@ def make_pipeline_backend(config: EngineConfig) -> PipelineBackend:
     path = Path(config.model) if config.model else assets.smollm2_gguf()
     model = load_model(path, threads=config.threads)
     self_check(model)
-    return PipelineBackend(model, load_encoder(assets.minilm_dir()), config.slots)
+    encoder = load_encoder(assets.minilm_dir(), threads=config.threads)
+    return PipelineBackend(model, encoder, config.slots, config.max_request_tokens)

@@ -53,7 +53,10 @@ def run_engine(make_backend: BackendFactory) -> int:
         backend = make_backend(config)
         loop = EngineLoop(backend, inbox, send)
         catalogs = [dataclasses.asdict(facts) for facts in loop.open_at_start(config.catalogs)]
-        send({"op": "ready", "model_digest": backend.model_digest, "catalogs": catalogs})
+        send({
+            "op": "ready", "model_digest": backend.model_digest, "catalogs": catalogs,
+            "slot_tokens": backend.slot_tokens,
+        })  # fmt: skip
         loop.run()
     except BrokenPipeError:
         return EXIT_ORPHANED

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from router.engine.facts import Answer, CatalogFacts, EngineConfig, ToolFacts
     from router.engine.wire import Message
-    from router.jobs import RouteJob
+    from router.jobs import AllowRule, RouteJob
 
     Reply = TypeVar("Reply")
 
@@ -196,9 +196,14 @@ class Supervisor:
         if self.state in (EngineState.SERVING, EngineState.SILENT):
             self._write({"op": "close", "digest": digest})
 
-    async def tools(self, digest: str, start: int, limit: int) -> list[ToolFacts]:
-        """Return a page of a catalog's tools; raises as `open_catalog`."""
-        message = {"op": "tools", "digest": digest, "start": start, "limit": limit}
+    async def tools(
+        self, digest: str, start: int, limit: int, visible: AllowRule | None = None
+    ) -> list[ToolFacts]:
+        """Return a page of a catalog's visible tools; raises as `open_catalog`."""
+        message = {
+            "op": "tools", "digest": digest, "start": start, "limit": limit,
+            "visible": wire.rule_to_wire(visible),
+        }  # fmt: skip
         page: list[ToolFacts] = await self._ask(message)[1]
         return page
 
@@ -311,7 +316,7 @@ class Supervisor:
 
     def _become_ready(self, message: Message) -> None:
         catalogs = tuple(wire.catalog_from_wire(raw) for raw in message["catalogs"])
-        self.facts = EngineFacts(message["model_digest"], catalogs)
+        self.facts = EngineFacts(message["model_digest"], catalogs, message["slot_tokens"])
         if self._first is not None and not self._first.done():
             self._first.set_result(self.facts)
         if self.state is not EngineState.STOPPED:

@@ -114,11 +114,20 @@ def job_to_wire(job: RouteJob) -> Message:
 
 def job_from_wire(raw: Message) -> RouteJob:
     """Read a job; raises InvalidJobError as `RouteJob` does."""
-    rule = raw["allowed"]
-    allowed = None
-    if rule is not None:
-        allowed = AllowRule(tuple(rule["names"]), tuple(rule["namespaces"]), tuple(rule["tags"]))
-    return RouteJob(**{**raw, "allowed": allowed})
+    rules = {key: rule_from_wire(raw[key]) for key in ("allowed", "visible")}
+    return RouteJob(**{**raw, **rules})
+
+
+def rule_to_wire(rule: AllowRule | None) -> Message | None:
+    """Write a rule."""
+    return None if rule is None else dataclasses.asdict(rule)
+
+
+def rule_from_wire(raw: Message | None) -> AllowRule | None:
+    """Read a rule; raises InvalidJobError as `AllowRule` does."""
+    if raw is None:
+        return None
+    return AllowRule(tuple(raw["names"]), tuple(raw["namespaces"]), tuple(raw["tags"]))
 
 
 def answer_to_wire(answer: Answer) -> Message:

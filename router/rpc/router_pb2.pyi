@@ -62,13 +62,17 @@ class _RefusalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Refusal
     FAILED_PRECONDITION; the message says why. What was served before still is.
     """
     REFUSAL_REASON_OVER_QUOTA: _RefusalReason.ValueType  # 14
-    """The caller's other requests hold its share while others wait. RESOURCE_EXHAUSTED. Reserved: no
-    server sends it yet.
+    """The client has more than its share while another waits, or as much as its own limits allow.
+    RESOURCE_EXHAUSTED; slow down, and try again as RetryInfo says.
     """
     REFUSAL_REASON_FORBIDDEN_TOOLSET: _RefusalReason.ValueType  # 15
-    """The caller may not route over this catalog. PERMISSION_DENIED. Reserved: no server sends it yet."""
+    """The client may not route over this catalog, or over none of the tools that the allow rule
+    leaves. PERMISSION_DENIED; ask the server's owner.
+    """
     REFUSAL_REASON_UNAUTHENTICATED: _RefusalReason.ValueType  # 16
-    """The caller is not known. UNAUTHENTICATED. Reserved: no server sends it yet."""
+    """The client is not known. UNAUTHENTICATED; send a token or certificate that the server lists."""
+    REFUSAL_REASON_FORBIDDEN: _RefusalReason.ValueType  # 17
+    """The client may not do this (compile or activate catalogs). PERMISSION_DENIED."""
 
 class RefusalReason(_RefusalReason, metaclass=_RefusalReasonEnumTypeWrapper):
     """Why a request has no answer. Reasons cross the wire as ErrorInfo.reason, without the prefix."""
@@ -108,13 +112,17 @@ REFUSAL_REASON_BAD_CATALOG: RefusalReason.ValueType  # 13
 FAILED_PRECONDITION; the message says why. What was served before still is.
 """
 REFUSAL_REASON_OVER_QUOTA: RefusalReason.ValueType  # 14
-"""The caller's other requests hold its share while others wait. RESOURCE_EXHAUSTED. Reserved: no
-server sends it yet.
+"""The client has more than its share while another waits, or as much as its own limits allow.
+RESOURCE_EXHAUSTED; slow down, and try again as RetryInfo says.
 """
 REFUSAL_REASON_FORBIDDEN_TOOLSET: RefusalReason.ValueType  # 15
-"""The caller may not route over this catalog. PERMISSION_DENIED. Reserved: no server sends it yet."""
+"""The client may not route over this catalog, or over none of the tools that the allow rule
+leaves. PERMISSION_DENIED; ask the server's owner.
+"""
 REFUSAL_REASON_UNAUTHENTICATED: RefusalReason.ValueType  # 16
-"""The caller is not known. UNAUTHENTICATED. Reserved: no server sends it yet."""
+"""The client is not known. UNAUTHENTICATED; send a token or certificate that the server lists."""
+REFUSAL_REASON_FORBIDDEN: RefusalReason.ValueType  # 17
+"""The client may not do this (compile or activate catalogs). PERMISSION_DENIED."""
 Global___RefusalReason: _TypeAlias = RefusalReason  # noqa: Y015
 
 class _SourceFormat:
@@ -229,7 +237,8 @@ class RouteRequest(_message.Message):
     K_FIELD_NUMBER: _builtins.int
     WANT_ARGUMENTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """The caller's id, at most 128 characters; empty lets the server make one. An id that was
+    """The request's id, at most 128 characters; empty lets the server make one. Clients don't share
+    ids: the same id of another client is another request. An id that was
     answered within the server's memory gets the same answer again; one that is still running
     joins it. The same id with another content is refused as INVALID.
     """
@@ -1084,6 +1093,80 @@ class ToolCount(_message.Message):
 Global___ToolCount: _TypeAlias = ToolCount  # noqa: Y015
 
 @_typing.final
+class Accounts(_message.Message):
+    """What was handed out and came back. At rest each sum is zero: granted - returned, and
+    reserved - used - unused.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOTS_GRANTED_FIELD_NUMBER: _builtins.int
+    SLOTS_RETURNED_FIELD_NUMBER: _builtins.int
+    TOKENS_RESERVED_FIELD_NUMBER: _builtins.int
+    TOKENS_USED_FIELD_NUMBER: _builtins.int
+    TOKENS_UNUSED_FIELD_NUMBER: _builtins.int
+    slots_granted: _builtins.int
+    """Slots handed out since the start."""
+    slots_returned: _builtins.int
+    """Slots given back."""
+    tokens_reserved: _builtins.int
+    """Tokens of KV memory set aside with those slots."""
+    tokens_used: _builtins.int
+    """Of those, tokens that answers took."""
+    tokens_unused: _builtins.int
+    """Of those, tokens given back unused; all of them where there was no answer."""
+    def __init__(
+        self,
+        *,
+        slots_granted: _builtins.int = ...,
+        slots_returned: _builtins.int = ...,
+        tokens_reserved: _builtins.int = ...,
+        tokens_used: _builtins.int = ...,
+        tokens_unused: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["slots_granted", b"slots_granted", "slots_returned", b"slots_returned", "tokens_reserved", b"tokens_reserved", "tokens_unused", b"tokens_unused", "tokens_used", b"tokens_used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Accounts: _TypeAlias = Accounts  # noqa: Y015
+
+@_typing.final
+class ClientCount(_message.Message):
+    """One client's part in the ledger."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_FIELD_NUMBER: _builtins.int
+    OFFERED_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    client: _builtins.str
+    """Its id: that of its token or certificate, or the one it gave itself, or its address."""
+    offered: _builtins.int
+    """Distinct requests that it offered."""
+    answered: _builtins.int
+    """Those that were answered."""
+    refused: _builtins.int
+    """Those that were refused."""
+    def __init__(
+        self,
+        *,
+        client: _builtins.str = ...,
+        offered: _builtins.int = ...,
+        answered: _builtins.int = ...,
+        refused: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "client", b"client", "offered", b"offered", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientCount: _TypeAlias = ClientCount  # noqa: Y015
+
+@_typing.final
 class EngineState(_message.Message):
     """The engine process."""
 
@@ -1125,6 +1208,8 @@ class StatsResponse(_message.Message):
     TOOLS_FIELD_NUMBER: _builtins.int
     ENGINE_FIELD_NUMBER: _builtins.int
     UPTIME_SECONDS_FIELD_NUMBER: _builtins.int
+    ACCOUNTS_FIELD_NUMBER: _builtins.int
+    CLIENTS_FIELD_NUMBER: _builtins.int
     uptime_seconds: _builtins.float
     """Seconds since the server started."""
     @_builtins.property
@@ -1147,6 +1232,14 @@ class StatsResponse(_message.Message):
     def engine(self) -> Global___EngineState:
         """The engine process."""
 
+    @_builtins.property
+    def accounts(self) -> Global___Accounts:
+        """Slots and tokens handed out and given back."""
+
+    @_builtins.property
+    def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientCount]:
+        """The clients that offered most, at most 100."""
+
     def __init__(
         self,
         *,
@@ -1156,10 +1249,12 @@ class StatsResponse(_message.Message):
         tools: _abc.Iterable[Global___ToolCount] | None = ...,
         engine: Global___EngineState | None = ...,
         uptime_seconds: _builtins.float = ...,
+        accounts: Global___Accounts | None = ...,
+        clients: _abc.Iterable[Global___ClientCount] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from router.service.listening import TlsFiles
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 50551
@@ -26,6 +32,10 @@ class ServiceConfig:
         recorded_for_s: how long they are kept.
         compile_timeout_s: longest compilation.
         kept_catalogs: inactive catalogs kept open per server to go back to.
+        max_streams: most RouteStream calls at once, and most calls of any kind on one connection.
+        max_metadata_bytes: longest metadata of a call.
+        unix_socket: path of a socket to listen on in place of host and port.
+        tls: the server's certificate; None serves in the clear.
 
     """
 
@@ -40,6 +50,10 @@ class ServiceConfig:
     recorded_for_s: float = 300.0
     compile_timeout_s: float = 600.0
     kept_catalogs: int = 8
+    max_streams: int = 1024
+    max_metadata_bytes: int = 16 << 10
+    unix_socket: Path | None = None
+    tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         """Refuse what can't work, naming the field."""
@@ -47,7 +61,11 @@ class ServiceConfig:
             raise ValueError("ServiceConfig.host is empty; give an address such as 127.0.0.1")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"ServiceConfig.port is {self.port}; it must lie in 0..65535")
-        for name in ("slots", "max_message_bytes", "recorded_answers"):
+        if self.unix_socket is not None and self.tls is not None:
+            raise ValueError("ServiceConfig.tls has no use on a unix socket; leave one out")
+        for name in (
+            "slots", "max_message_bytes", "recorded_answers", "max_streams", "max_metadata_bytes",
+        ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"ServiceConfig.{name} must be at least 1")
         for name in ("queue", "kept_catalogs"):

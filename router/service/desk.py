@@ -11,11 +11,12 @@ import asyncio
 import logging
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from router.engine.errors import EngineDownError, EngineJobError, JobCancelledError, JobFault
 from router.rpc import router_pb2 as pb
 from router.service import log
+from router.service.rate import RateLimits
 from router.service.refusals import NoAnswerError, Outcome, Reason
 from router.service.requests import (
     check_request_id,
@@ -26,16 +27,24 @@ from router.service.requests import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from router.engine.facts import Answer
     from router.engine.supervisor import Supervisor
     from router.service.admission import Admission, Slot
     from router.service.book import CatalogBook
-    from router.service.ledger import Ledger
+    from router.service.clients import Caller
+    from router.service.ledger import Ledger, RequestKey
+
+UNKNOWN_CLIENT: Final = "unknown"
+"""Who offers what nobody known has sent."""
 
 _FAULT_REASONS: Final[dict[JobFault, Reason]] = {
     JobFault.INVALID: pb.REFUSAL_REASON_INVALID,
     JobFault.UNKNOWN_CATALOG: pb.REFUSAL_REASON_UNKNOWN_CATALOG,
     JobFault.EMPTY_TOOLSET: pb.REFUSAL_REASON_EMPTY_TOOLSET,
+    JobFault.FORBIDDEN_TOOLSET: pb.REFUSAL_REASON_FORBIDDEN_TOOLSET,
+    JobFault.TOO_LONG: pb.REFUSAL_REASON_TOO_LONG,
     JobFault.BAD_CATALOG: pb.REFUSAL_REASON_BAD_CATALOG,
     JobFault.FAULT: pb.REFUSAL_REASON_ENGINE_FAULT,
 }
@@ -46,6 +55,7 @@ class _Work:
     """An open request.
 
     Attributes:
+        key: whose it is, and its id.
         callers: calls waiting for it.
         deadline: the latest of theirs.
         started: whether the engine has been given the job.
@@ -53,7 +63,7 @@ class _Work:
 
     """
 
-    request_id: str
+    key: RequestKey
     fingerprint: bytes
     arrived: float
     deadline: float
@@ -74,7 +84,8 @@ class RouteDesk:
         self._book = book
         self._admission = admission
         self._ledger = ledger
-        self._open: dict[str, _Work] = {}
+        self._rates = RateLimits()
+        self._open: dict[RequestKey, _Work] = {}
         self._tasks: set[asyncio.Task[pb.RouteResponse]] = set()
         self._at_rest = asyncio.Event()
         self._at_rest.set()
@@ -85,14 +96,23 @@ class RouteDesk:
             self._at_rest.clear()
             await self._at_rest.wait()
 
-    async def route(self, request: pb.RouteRequest, deadline: float) -> pb.RouteResponse:
+    def refuse(self, error: NoAnswerError, client: str = UNKNOWN_CLIENT) -> NoAnswerError:
+        """Count a request that can't even be read, or whose caller is not known; return `error`."""
+        self._ledger.offer(client)
+        self._ledger.end_without(client, error.outcome, error.reason)
+        self._log_end("", error.outcome, error.reason, 0.0)
+        return error
+
+    async def route(
+        self, request: pb.RouteRequest, deadline: float, caller: Caller
+    ) -> pb.RouteResponse:
         """Answer a request by `deadline`, a time of the event loop's clock.
 
         Raises:
             NoAnswerError: it ends without an answer; its outcome is what the ledger counts.
 
         """
-        work = self._join(request, deadline)
+        work = self._join(request, deadline, caller)
         if isinstance(work, pb.RouteResponse):
             return work
         assert work.task is not None
@@ -117,71 +137,74 @@ class RouteDesk:
             return
         work.expired = expired
         work.task.cancel()
-        if self._open.get(work.request_id) is work:
-            del self._open[work.request_id]  # Nobody may join what is being given up.
+        if self._open.get(work.key) is work:
+            del self._open[work.key]  # Nobody may join what is being given up.
 
-    def _join(self, request: pb.RouteRequest, deadline: float) -> _Work | pb.RouteResponse:
+    def _join(
+        self, request: pb.RouteRequest, deadline: float, caller: Caller
+    ) -> _Work | pb.RouteResponse:
         """Return the recorded answer, the open request with this id, or a new one."""
         try:
             check_size(request)
         except NoAnswerError as error:
-            return self._begin_refused("", deadline, error)
+            return self._begin_refused((caller.id, ""), deadline, error)
         mark = fingerprint(request)
-        request_id = request.request_id
-        if request_id:
-            work = self._open.get(request_id)
+        key = (caller.id, request.request_id)
+        if request.request_id:
+            work = self._open.get(key)
             if work is not None and work.fingerprint == mark:
                 self._ledger.repeat()
                 return work
-            recorded = self._ledger.recorded(request_id)
+            recorded = self._ledger.recorded(key)
             if recorded is not None and recorded.fingerprint == mark:
                 self._ledger.repeat()
                 return recorded.response
             if work is not None or recorded is not None:
                 return self._begin_refused(
-                    request_id,
+                    key,
                     deadline,
                     NoAnswerError(
                         pb.REFUSAL_REASON_INVALID,
                         "this request_id belongs to a request with another content; use a new one",
                     ),
                 )
-        return self._begin(request, request_id or uuid.uuid4().hex, mark, deadline)
-
-    def _begin(
-        self, request: pb.RouteRequest, request_id: str, mark: bytes, deadline: float
-    ) -> _Work:
-        now = asyncio.get_running_loop().time()
-        work = _Work(request_id, mark, now, deadline)
-        self._open[request_id] = work
-        self._start(work, request)
+        else:
+            key = (caller.id, uuid.uuid4().hex)
+        work = _Work(key, mark, asyncio.get_running_loop().time(), deadline)
+        self._open[key] = work
+        self._start(work, self._run(work, request, caller))
         return work
 
-    def _begin_refused(self, request_id: str, deadline: float, error: NoAnswerError) -> _Work:
+    def _begin_refused(self, key: RequestKey, deadline: float, error: NoAnswerError) -> _Work:
         """Open and end a request that must not be found under its id."""
-        work = _Work(request_id, b"", asyncio.get_running_loop().time(), deadline)
-        self._start(work, error)
+
+        async def refused() -> pb.RouteResponse:
+            raise error
+
+        work = _Work(key, b"", asyncio.get_running_loop().time(), deadline)
+        self._start(work, refused())
         return work
 
-    def _start(self, work: _Work, what: pb.RouteRequest | NoAnswerError) -> None:
-        self._ledger.offer()
-        work.task = asyncio.create_task(self._run(work, what))
+    def _start(self, work: _Work, what: Coroutine[Any, Any, pb.RouteResponse]) -> None:
+        self._ledger.offer(work.key[0])
+        work.task = asyncio.create_task(what)
         self._tasks.add(work.task)
         work.task.add_done_callback(lambda task: self._close(work, task))
 
-    async def _run(self, work: _Work, what: pb.RouteRequest | NoAnswerError) -> pb.RouteResponse:
-        if isinstance(what, NoAnswerError):
-            raise what
+    async def _run(self, work: _Work, request: pb.RouteRequest, caller: Caller) -> pb.RouteResponse:
         if self.draining:
             raise NoAnswerError(
                 pb.REFUSAL_REASON_DRAINING,
                 "this server is shutting down; go to another or come back",
             )
-        check_request_id(work.request_id)
-        job = make_job(what, work.request_id, self._book.resolve(what.catalog))
+        check_request_id(work.key[1])
+        digest = self._book.resolve(request.catalog)
+        caller.check_catalog(request.catalog or self._book.default, digest)
+        job = make_job(request, work.key[1], digest, caller.policy.visible)
+        self._check_rate(caller)
         self._book.hold(job.catalog_digest)
         try:
-            slot = await self._admission.enter(lambda: work.deadline)
+            slot = await self._admission.enter(lambda: work.deadline, caller.share)
             entered = asyncio.get_running_loop().time()
             try:
                 call = self._engine.submit(job)
@@ -191,7 +214,9 @@ class RouteDesk:
             work.started = True
             facts = self._engine.facts
             assert facts is not None
-            call.ended.add_done_callback(lambda done: self._free(slot, done))
+            tokens = facts.slot_tokens
+            self._ledger.reserve(tokens)
+            call.ended.add_done_callback(lambda done: self._free(slot, tokens, done))
             try:
                 answer = await asyncio.shield(call.ended)
             except asyncio.CancelledError:
@@ -203,9 +228,25 @@ class RouteDesk:
         finally:
             self._book.let_go(job.catalog_digest)
 
-    def _free(self, slot: Slot, ended: asyncio.Future[Answer]) -> None:
+    def _check_rate(self, caller: Caller) -> None:
+        per_minute = caller.policy.requests_per_minute
+        if not per_minute:
+            return
+        now = asyncio.get_running_loop().time()
+        pause_s = self._rates.pause_s(caller.id, per_minute, now)
+        if pause_s is not None:
+            raise NoAnswerError(
+                pb.REFUSAL_REASON_OVER_QUOTA,
+                f"this client may offer {per_minute} requests a minute",
+                retry_after_s=pause_s,
+            )
+
+    def _free(self, slot: Slot, tokens: int, ended: asyncio.Future[Answer]) -> None:
         """Give a slot back once the engine holds nothing of its job."""
-        slot.release(answered=not ended.cancelled() and ended.exception() is None)
+        answered = not ended.cancelled() and ended.exception() is None
+        slot.release(answered=answered)
+        used = ended.result().ranked.usage.prompt_tokens if answered else 0
+        self._ledger.settle(tokens, used)
         self._note_rest()
 
     def _respond(
@@ -230,8 +271,8 @@ class RouteDesk:
     def _close(self, work: _Work, task: asyncio.Task[pb.RouteResponse]) -> None:
         """Tell the ledger, once, how a request ended."""
         self._tasks.discard(task)
-        if self._open.get(work.request_id) is work:
-            del self._open[work.request_id]
+        if self._open.get(work.key) is work:
+            del self._open[work.key]
         took_s = asyncio.get_running_loop().time() - work.arrived
         reason: Reason | None = None
         if task.cancelled():
@@ -246,19 +287,21 @@ class RouteDesk:
                 outcome, reason = error.outcome, error.reason
             else:
                 outcome, reason = Outcome.FAILED, pb.REFUSAL_REASON_INTERNAL
-                log.fault("fault", error, request_id=work.request_id)
+                log.fault("fault", error, request_id=work.key[1])
         if outcome is Outcome.ANSWERED:
-            self._ledger.answer(work.request_id, work.fingerprint, task.result(), took_s)
+            self._ledger.answer(work.key, work.fingerprint, task.result(), took_s)
         else:
-            self._ledger.end_without(outcome, reason)
-        self._log(work, outcome, reason, took_s)
+            self._ledger.end_without(work.key[0], outcome, reason)
+        self._log_end(work.key[1], outcome, reason, took_s)
         self._note_rest()
 
-    def _log(self, work: _Work, outcome: Outcome, reason: Reason | None, took_s: float) -> None:
+    def _log_end(
+        self, request_id: str, outcome: Outcome, reason: Reason | None, took_s: float
+    ) -> None:
         log.event(
             "request",
             level=logging.DEBUG if outcome is Outcome.ANSWERED else logging.INFO,
-            request_id=work.request_id[:128],
+            request_id=request_id[:128],
             outcome=outcome.value,
             reason=None if reason is None else pb.RefusalReason.Name(reason),
             millis=round(1000 * took_s, 3),

@@ -1,15 +1,17 @@
 """The requests' ledger: what came in, how each ended, and what was answered.
 
-Owns the counters and the memory of answers by request id. At rest, offered = answered + refused +
-cancelled + failed; the counters change nowhere else. Never runs a request.
+Owns the counters and the memory of answers by client and request id. At rest, offered = answered +
+refused + cancelled + failed, and what was reserved has been used or given back; the counters change
+nowhere else. Never runs a request.
 """
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from router.service.refusals import Outcome, Reason
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 LATENCY_SAMPLES = 4096
 TOOLS_COUNTED = 10_000
 """Most different tool names counted; the answers of further ones are in the totals alone."""
+
+CLIENTS_COUNTED = 10_000
+"""Most different clients counted; the requests of further ones are in the totals alone."""
 
 
 @dataclass(slots=True)
@@ -40,6 +45,28 @@ class Counts:
     def open(self) -> int:
         """Requests that have not ended."""
         return self.offered - self.answered - self.refused - self.cancelled - self.failed
+
+
+@dataclass(slots=True)
+class ClientCounts:
+    """One client's part."""
+
+    offered: int = 0
+    answered: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class Tokens:
+    """KV memory set aside with slots: at rest reserved = used + unused."""
+
+    reserved: int = 0
+    used: int = 0
+    unused: int = 0
+
+
+RequestKey: TypeAlias = tuple[str, str]
+"""A client's id and its request's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +100,50 @@ class Ledger:
     ) -> None:
         self.counts = Counts()
         self.tools: Counter[str] = Counter()
+        self.clients: dict[str, ClientCounts] = {}
+        self.tokens = Tokens()
         self._capacity = capacity
         self._kept_for_s = kept_for_s
         self._clock = clock
-        self._recorded: OrderedDict[str, Recorded] = OrderedDict()
+        self._recorded: OrderedDict[RequestKey, Recorded] = OrderedDict()
         self._latencies_s: deque[float] = deque(maxlen=LATENCY_SAMPLES)
 
-    def offer(self) -> None:
+    def offer(self, client: str) -> None:
         """Count a distinct request that came in."""
         self.counts.offered += 1
+        self._of(client).offered += 1
+
+    def reserve(self, tokens: int) -> None:
+        """Count tokens set aside with a slot."""
+        self.tokens.reserved += tokens
+
+    def settle(self, tokens: int, used: int) -> None:
+        """Count reserved tokens as used or given back; what was read over them is used whole."""
+        self.tokens.used += min(used, tokens)
+        self.tokens.unused += tokens - min(used, tokens)
 
     def repeat(self) -> None:
         """Count a call that joins a running request or gets a recorded answer."""
         self.counts.repeated += 1
 
     def answer(
-        self, request_id: str, fingerprint: bytes, response: pb.RouteResponse, took_s: float
+        self, key: RequestKey, fingerprint: bytes, response: pb.RouteResponse, took_s: float
     ) -> None:
         """Count an answer, and remember it."""
         self.counts.answered += 1
+        self._of(key[0]).answered += 1
         self._latencies_s.append(took_s)
         name = response.tool.name if response.HasField("tool") else ""
         if name in self.tools or len(self.tools) < TOOLS_COUNTED:
             self.tools[name] += 1
         now = self._clock()
         self._forget(now)
-        self._recorded[request_id] = Recorded(fingerprint, response, now + self._kept_for_s)
-        self._recorded.move_to_end(request_id)
+        self._recorded[key] = Recorded(fingerprint, response, now + self._kept_for_s)
+        self._recorded.move_to_end(key)
         while len(self._recorded) > self._capacity:
             self._recorded.popitem(last=False)
 
-    def end_without(self, outcome: Outcome, reason: Reason | None) -> None:
+    def end_without(self, client: str, outcome: Outcome, reason: Reason | None) -> None:
         """Count a request that ends without an answer; `reason` is None where its caller left.
 
         Raises:
@@ -113,6 +153,7 @@ class Ledger:
         match outcome:
             case Outcome.REFUSED:
                 self.counts.refused += 1
+                self._of(client).refused += 1
             case Outcome.CANCELLED:
                 self.counts.cancelled += 1
             case Outcome.FAILED:
@@ -122,10 +163,14 @@ class Ledger:
         if reason is not None:
             self.counts.reasons[reason] += 1
 
-    def recorded(self, request_id: str) -> Recorded | None:
-        """Return the answer remembered for an id."""
+    def recorded(self, key: RequestKey) -> Recorded | None:
+        """Return the answer remembered for a client's id."""
         self._forget(self._clock())
-        return self._recorded.get(request_id)
+        return self._recorded.get(key)
+
+    def busiest(self, count: int) -> list[tuple[str, ClientCounts]]:
+        """Return the clients that offered most, with their counts, ties by id."""
+        return heapq.nsmallest(count, self.clients.items(), key=lambda c: (-c[1].offered, c[0]))
 
     def latency_s(self) -> tuple[int, float, float]:
         """Return the number of latest answers, and the p50 and p99 of their seconds."""
@@ -134,6 +179,14 @@ class Ledger:
             return 0, 0.0, 0.0
         last = len(ordered) - 1
         return len(ordered), ordered[round(0.5 * last)], ordered[round(0.99 * last)]
+
+    def _of(self, client: str) -> ClientCounts:
+        found = self.clients.get(client)
+        if found is None:
+            found = ClientCounts()
+            if len(self.clients) < CLIENTS_COUNTED:
+                self.clients[client] = found
+        return found
 
     def _forget(self, now: float) -> None:
         while self._recorded:

@@ -53,7 +53,9 @@ def fingerprint(request: pb.RouteRequest) -> bytes:
     return hashlib.sha256(content.SerializeToString(deterministic=True)).digest()
 
 
-def make_job(request: pb.RouteRequest, request_id: str, catalog_digest: str) -> RouteJob:
+def make_job(
+    request: pb.RouteRequest, request_id: str, catalog_digest: str, visible: AllowRule | None = None
+) -> RouteJob:
     """Check a request and write it as a job.
 
     Raises:
@@ -90,6 +92,7 @@ def make_job(request: pb.RouteRequest, request_id: str, catalog_digest: str) -> 
             previous=request.previous_turn,
             allowed=allowed,
             k=request.k or 1,
+            visible=visible,
         )
     except InvalidJobError as error:
         raise NoAnswerError(pb.REFUSAL_REASON_INVALID, str(error)) from error

@@ -22,6 +22,9 @@ from router.service.book import CatalogBook
 from router.service.desk import RouteDesk
 from router.service.health import SERVICE, HealthService
 from router.service.ledger import Ledger
+from router.service.listening import AddressOwnedError, SocketClaim, TlsFileError
+from router.service.parsing import LenientParsing
+from router.service.policies import Clients
 from router.service.servicer import RouterServicer
 
 if TYPE_CHECKING:
@@ -32,12 +35,9 @@ if TYPE_CHECKING:
     from router.engine.supervisor import Supervisor
     from router.service.config import ServiceConfig
 
+KEEPALIVE_MS = 60_000
 STOP_S = 1.0
 """Time that calls are given to deliver their last words once every request has ended."""
-
-
-class AddressOwnedError(Exception):
-    """The address can't be listened on; the message says which and why."""
 
 
 class Server:
@@ -49,6 +49,10 @@ class Server:
         compiler: compiles catalogs sent by clients.
         store: where compiled catalogs lie.
         names: the names of the engine's catalogs, in its order; the first is the default.
+        clients: who may call, and for what; by default anyone, for anything.
+
+    Raises:
+        AddressOwnedError: the unix socket is another's.
 
     """
 
@@ -59,6 +63,7 @@ class Server:
         compiler: CompileRunner,
         store: Path,
         names: tuple[str, ...],
+        clients: Clients | None = None,
     ) -> None:
         self.config = config
         self.health = HealthService()
@@ -71,15 +76,24 @@ class Server:
         self._names = names
         self._ready = False
         self._servicer = RouterServicer(
-            config, engine, self.desk, self.book, self.admission, self.ledger, compiler
-        )
+            config, engine, self.desk, self.book, self.admission, self.ledger, compiler,
+            clients or Clients(),
+        )  # fmt: skip
+        self._claim = None if config.unix_socket is None else SocketClaim(config.unix_socket)
         self._server = grpc.aio.server(
+            interceptors=[LenientParsing(SERVICE)],
             options=[
                 # Off by default it is not: two servers would share an address silently.
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", config.max_message_bytes),
                 ("grpc.max_send_message_length", config.max_message_bytes),
-            ]
+                ("grpc.max_concurrent_streams", config.max_streams),
+                ("grpc.max_metadata_size", config.max_metadata_bytes),
+                ("grpc.absolute_max_metadata_size", 2 * config.max_metadata_bytes),
+                # A connection whose other end is gone gives its calls up after this, not never.
+                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", KEEPALIVE_MS // 3),
+            ],
         )
         router_pb2_grpc.add_RouterServiceServicer_to_server(self._servicer, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
@@ -94,18 +108,38 @@ class Server:
 
         Raises:
             AddressOwnedError: another process listens there, or the address is not ours.
+            TlsFileError: certificate or key can't be used.
 
         """
+        address = self.config.address if self._claim is None else self._claim.address
+        credentials = self._credentials()
         try:
-            port = self._server.add_insecure_port(self.config.address)
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise AddressOwnedError(
-                f"can't listen on {self.config.address}: another process owns it, or it is no "
-                "address of this machine; choose another with --host and --port"
+                f"can't listen on {address}: another process owns it, or it is no address of this "
+                "machine; choose another with --host and --port"
             ) from error
         await self._server.start()
-        host = self.config.address.rsplit(":", 1)[0]
-        return f"{host}:{port}"
+        if self._claim is not None:
+            self._claim.bound()
+            return address
+        return f"{address.rsplit(':', 1)[0]}:{port}"
+
+    def _credentials(self) -> grpc.ServerCredentials | None:
+        tls = self.config.tls
+        if tls is None:
+            return None
+        certificate, key, roots = tls.read()
+        try:
+            return grpc.ssl_server_credentials(
+                [(key, certificate)], roots, require_client_auth=roots is not None
+            )
+        except (ValueError, RuntimeError) as error:
+            raise TlsFileError(f"{tls.certificate} with {tls.key}: {error}") from error
 
     async def open(self) -> EngineFacts:
         """Wait for the engine and serve.
@@ -134,6 +168,7 @@ class Server:
         self.health.close()
         self._servicer.close_streams()
         await self._server.stop(STOP_S)
+        self._let_go_of_socket()
         await self._engine.stop()
         counts = self.ledger.counts
         log.event(
@@ -150,7 +185,12 @@ class Server:
         """Stop at once; for a start that failed."""
         self.health.close()
         await self._server.stop(None)
+        self._let_go_of_socket()
         await self._engine.stop()
+
+    def _let_go_of_socket(self) -> None:
+        if self._claim is not None:
+            self._claim.release()
 
     def _engine_changed(self, state: EngineState, reason: str) -> None:
         log.event("engine", state=state.value, reason=reason)

@@ -7,6 +7,7 @@ decides about a request: that is the desk's.
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -16,20 +17,25 @@ from router.engine.supervisor import EngineState
 from router.rpc import router_pb2 as pb
 from router.rpc import router_pb2_grpc
 from router.service import log
+from router.service.clients import identify
+from router.service.parsing import Garbled, parsed
 from router.service.refusals import NoAnswerError, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
+    from google.protobuf.message import Message
     from grpc.aio import ServicerContext
 
     from router.engine.compiler import Compiled, CompileRunner, Finding
     from router.engine.supervisor import Supervisor
     from router.service.admission import Admission
     from router.service.book import CatalogBook
+    from router.service.clients import Caller
     from router.service.config import ServiceConfig
     from router.service.desk import RouteDesk
     from router.service.ledger import Ledger
+    from router.service.policies import Clients
 
 Reply = TypeVar("Reply")
 
@@ -42,10 +48,14 @@ MARGIN_SHARE: Final = 0.1
 STREAM_WINDOW: Final = 256
 """Requests of one stream that may be open or undelivered before more are read from it."""
 
+STREAM_PAUSE_S: Final = 1.0
+"""Pause told to a stream that is one too many; how long streams last is up to their callers."""
+
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 DIAGNOSTICS_MAX: Final = 1000
 TOOLS_MAX: Final = 100
+CLIENTS_MAX: Final = 100
 
 _FORMATS: Final[dict[pb.SourceFormat.ValueType, str]] = {
     pb.SOURCE_FORMAT_UNSPECIFIED: "auto",
@@ -73,6 +83,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         admission: Admission,
         ledger: Ledger,
         compiler: CompileRunner,
+        clients: Clients,
     ) -> None:
         self._config = config
         self._engine = engine
@@ -81,6 +92,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         self._admission = admission
         self._ledger = ledger
         self._compiler = compiler
+        self._clients = clients
         self._started = asyncio.get_running_loop().time()
         self._streams: set[asyncio.Queue[pb.RouteStreamResponse | None]] = set()
         self._errands: set[asyncio.Task[Any]] = set()
@@ -96,7 +108,17 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         self, request: pb.RouteRequest, context: ServicerContext[Any, Any]
     ) -> pb.RouteResponse:
         """Route one request."""
-        return await _reply(context, self._desk.route(request, self._deadline(context)))
+        return await _reply(context, self._route(request, context))
+
+    async def _route(
+        self, request: pb.RouteRequest, context: ServicerContext[Any, Any]
+    ) -> pb.RouteResponse:
+        try:
+            caller = self._caller(context)
+            parsed(request)
+        except NoAnswerError as error:
+            raise self._desk.refuse(error) from None
+        return await self._desk.route(request, self._deadline(context), caller)
 
     async def RouteStream(  # noqa: N802
         self,
@@ -108,7 +130,14 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         window = asyncio.Semaphore(STREAM_WINDOW)
         remaining = context.time_remaining()
         limit = math.inf if remaining is None else self._deadline(context)
-        reader = asyncio.create_task(self._read_stream(request_iterator, limit, results, window))
+        try:
+            caller = self._caller(context)
+            self._check_streams()
+        except NoAnswerError as refused:
+            await _abort(context, refused)
+        reader = asyncio.create_task(
+            self._read_stream(request_iterator, limit, results, window, caller)
+        )
         self._streams.add(results)
         try:
             while (result := await results.get()) is not None:
@@ -129,11 +158,12 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         limit: float,
         results: asyncio.Queue[pb.RouteStreamResponse | None],
         window: asyncio.Semaphore,
+        caller: Caller,
     ) -> None:
         """Start each request as it comes; end once all have their result."""
 
         async def answer(item: pb.RouteStreamRequest) -> None:
-            results.put_nowait(await self._stream_result(item, limit))
+            results.put_nowait(await self._stream_result(item, limit, caller))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -145,17 +175,22 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
             results.put_nowait(None)
 
     async def _stream_result(
-        self, item: pb.RouteStreamRequest, limit: float
+        self, item: pb.RouteStreamRequest | Garbled, limit: float, caller: Caller
     ) -> pb.RouteStreamResponse:
         """Route one request of a stream by `limit`; whatever becomes of it is a result."""
-        request = item.request
+        try:
+            read = parsed(item)
+        except NoAnswerError as error:
+            refusal = self._desk.refuse(error, caller.id).status()
+            return pb.RouteStreamResponse(refusal=refusal)
+        request = read.request
         request.request_id = request.request_id or uuid.uuid4().hex
         left_s = self._config.default_timeout_s if math.isinf(limit) else math.inf
-        if item.HasField("timeout"):
-            left_s = item.timeout.seconds + 1e-9 * item.timeout.nanos
+        if read.HasField("timeout"):
+            left_s = read.timeout.seconds + 1e-9 * read.timeout.nanos
         deadline = min(limit, asyncio.get_running_loop().time() + left_s)
         try:
-            response = await self._desk.route(request, deadline)
+            response = await self._desk.route(request, deadline, caller)
         except NoAnswerError as error:
             return pb.RouteStreamResponse(request_id=request.request_id, refusal=error.status())
         except Exception as error:  # noqa: BLE001  (one bad request never ends the stream)
@@ -167,15 +202,14 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
     async def ListCatalogs(  # noqa: N802
         self, request: pb.ListCatalogsRequest, context: ServicerContext[Any, Any]
     ) -> pb.ListCatalogsResponse:
-        """List the catalogs that are served."""
-        del request, context
-        return pb.ListCatalogsResponse(catalogs=self._book.active())
+        """List the catalogs that the caller may route over."""
+        return await _reply(context, self._list_catalogs(request, context))
 
     async def GetCatalog(  # noqa: N802
         self, request: pb.GetCatalogRequest, context: ServicerContext[Any, Any]
     ) -> pb.GetCatalogResponse:
         """Describe a catalog."""
-        return await _reply(context, self._get_catalog(request))
+        return await _reply(context, self._get_catalog(request, context))
 
     async def CompileCatalog(  # noqa: N802
         self, request: pb.CompileCatalogRequest, context: ServicerContext[Any, Any]
@@ -185,32 +219,59 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         limit_s = self._config.compile_timeout_s
         if remaining is not None:
             limit_s = min(limit_s, _with_margin(remaining))
-        return await _reply(context, self._errand(self._compile(request, limit_s)))
+        work = functools.partial(self._compile, request, limit_s)
+        return await _reply(context, self._errand("compile catalogs", request, context, work))
 
     async def ActivateCatalog(  # noqa: N802
         self, request: pb.ActivateCatalogRequest, context: ServicerContext[Any, Any]
     ) -> pb.ActivateCatalogResponse:
         """Let a name stand for another catalog."""
-        return await _reply(context, self._errand(self._activate(request)))
+        work = functools.partial(self._activate, request)
+        return await _reply(context, self._errand("activate catalogs", request, context, work))
 
     async def Stats(  # noqa: N802
         self, request: pb.StatsRequest, context: ServicerContext[Any, Any]
     ) -> pb.StatsResponse:
         """Report the counters."""
-        del request, context
-        return self._stats()
+        return await _reply(context, self._report(request, context))
+
+    def _caller(self, context: ServicerContext[Any, Any]) -> Caller:
+        """Return who calls; raises NoAnswerError."""
+        metadata = [(key, value) for key, value in context.invocation_metadata() or ()]
+        identity = context.auth_context()
+        names = [
+            name.decode(errors="replace")
+            for kind in ("x509_common_name", "x509_subject_alternative_name")
+            for name in identity.get(kind, ())
+        ]
+        return identify(self._clients, metadata, names, context.peer())
+
+    def _check_streams(self) -> None:
+        if len(self._streams) >= self._config.max_streams:
+            raise NoAnswerError(
+                pb.REFUSAL_REASON_QUEUE_FULL,
+                f"{len(self._streams)} streams are open already; use one for many requests",
+                retry_after_s=STREAM_PAUSE_S,
+            )
 
     def _deadline(self, context: ServicerContext[Any, Any]) -> float:
         remaining = context.time_remaining()
         left = self._config.default_timeout_s if remaining is None else _with_margin(remaining)
         return asyncio.get_running_loop().time() + left
 
-    async def _errand(self, work: Coroutine[Any, Any, Reply]) -> Reply:
-        """Do administrative work that a drain may cut short."""
+    async def _errand(
+        self,
+        what: str,
+        request: Message,
+        context: ServicerContext[Any, Any],
+        work: Callable[[], Coroutine[Any, Any, Reply]],
+    ) -> Reply:
+        """Do administrative work, for those who may, that a drain may cut short."""
+        self._caller(context).check_admin(what)
+        parsed(request)
         if self._desk.draining:
-            work.close()
             raise _draining()
-        errand = asyncio.create_task(work)
+        errand = asyncio.create_task(work())
         self._errands.add(errand)
         try:
             return await errand
@@ -222,8 +283,28 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         finally:
             self._errands.discard(errand)
 
-    async def _get_catalog(self, request: pb.GetCatalogRequest) -> pb.GetCatalogResponse:
+    async def _list_catalogs(
+        self, request: pb.ListCatalogsRequest, context: ServicerContext[Any, Any]
+    ) -> pb.ListCatalogsResponse:
+        caller = self._caller(context)
+        parsed(request)
+        mine = [c for c in self._book.active() if caller.may_use(c.name, c.digest)]
+        return pb.ListCatalogsResponse(catalogs=mine)
+
+    async def _report(
+        self, request: pb.StatsRequest, context: ServicerContext[Any, Any]
+    ) -> pb.StatsResponse:
+        self._caller(context)
+        parsed(request)
+        return self._stats()
+
+    async def _get_catalog(
+        self, request: pb.GetCatalogRequest, context: ServicerContext[Any, Any]
+    ) -> pb.GetCatalogResponse:
+        caller = self._caller(context)
+        parsed(request)
         catalog = self._book.describe(request.catalog)
+        caller.check_catalog(catalog.name or request.catalog, catalog.digest)
         size = request.page_size or PAGE_DEFAULT
         token = request.page_token or "0"
         if size > PAGE_MAX:
@@ -236,7 +317,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
             )
         start = int(token)
         try:
-            tools = await self._engine.tools(catalog.digest, start, size)
+            tools = await self._engine.tools(catalog.digest, start, size, caller.policy.visible)
         except EngineDownError as error:
             raise NoAnswerError(
                 pb.REFUSAL_REASON_ENGINE_DOWN, str(error), retry_after_s=error.retry_after_s
@@ -255,7 +336,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                 )
                 for tool in tools
             ],
-            next_page_token=str(end) if tools and end < catalog.tool_count else "",
+            next_page_token=str(end) if len(tools) == size and end < catalog.tool_count else "",
         )
 
     async def _compile(
@@ -331,6 +412,19 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                 starts=engine.starts,
             ),
             uptime_seconds=asyncio.get_running_loop().time() - self._started,
+            accounts=pb.Accounts(
+                slots_granted=admission.granted,
+                slots_returned=admission.returned,
+                tokens_reserved=self._ledger.tokens.reserved,
+                tokens_used=self._ledger.tokens.used,
+                tokens_unused=self._ledger.tokens.unused,
+            ),
+            clients=[
+                pb.ClientCount(
+                    client=name, offered=c.offered, answered=c.answered, refused=c.refused
+                )
+                for name, c in self._ledger.busiest(CLIENTS_MAX)
+            ],
         )
 
 

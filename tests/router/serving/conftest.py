@@ -25,6 +25,8 @@ from router.service.server import Server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from router.service.policies import Clients
+
 HERE = Path(__file__).resolve().parent
 FAKE_ENGINE = (sys.executable, str(HERE / "fake_engine.py"))
 FAKE_COMPILER = (sys.executable, str(HERE / "fake_compiler.py"))
@@ -81,12 +83,15 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, config: ServiceConfig, patience: SupervisorConfig = PATIENCE
+    folder: Path,
+    config: ServiceConfig,
+    patience: SupervisorConfig = PATIENCE,
+    clients: Clients | None = None,
 ) -> AsyncIterator[Service]:
     """Run a service; whatever a test leaves open is let go at the end."""
     control, store = folder / "control", folder / "store"
-    control.mkdir()
-    store.mkdir()
+    control.mkdir(exist_ok=True)
+    store.mkdir(exist_ok=True)
     digest = hashlib.sha256(TOOLS.encode()).hexdigest()
     catalog = store / f"{digest}.catalog"
     catalog.write_text(TOOLS, encoding="utf-8")
@@ -94,14 +99,17 @@ async def serving(
     engine = Supervisor(engine_config, command=FAKE_ENGINE, patience=patience)
     await engine.start()
     compiler = CompileRunner(store, "", FAKE_COMPILER)
-    server = Server(replace(config, port=0), engine, compiler, store, ("default",))
-    address = await server.bind()
-    await server.open()
-    channel = grpc.aio.insecure_channel(address, options=(("grpc.enable_retries", 0),))
-    async with AsyncClient(address, ClientConfig(attempts=1, timeout_s=20.0)) as client, channel:
-        stub = router_pb2_grpc.RouterServiceStub(channel)
-        yield Service(server, engine, address, control, store, digest, client, stub)
-    await server.abandon()
+    server = Server(replace(config, port=0), engine, compiler, store, ("default",), clients)
+    try:
+        address = await server.bind()
+        await server.open()
+        channel = grpc.aio.insecure_channel(address, options=(("grpc.enable_retries", 0),))
+        config = ClientConfig(attempts=1, timeout_s=20.0)
+        async with AsyncClient(address, config) as client, channel:
+            stub = router_pb2_grpc.RouterServiceStub(channel)
+            yield Service(server, engine, address, control, store, digest, client, stub)
+    finally:
+        await server.abandon()
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,10 @@ from router.engine.backend import CatalogRefusedError, Ended
 from router.engine.facts import Answer, CatalogFacts, EngineConfig, ToolFacts
 from router.engine.process import run_engine
 from router.jobs import (
+    AllowRule,
     Candidate,
     NothingAllowedError,
+    NothingVisibleError,
     RankedTools,
     RouteJob,
     RouteTimings,
@@ -35,12 +37,14 @@ if TYPE_CHECKING:
 MODEL_DIGEST = "f" * 64
 POLL_S = 0.001
 TOKENS_A_TOOL = 100
+SLOT_TOKENS = 50
 
 
 class FakeBackend:
     """Answers the first allowed tool whose name is in the text, else that none fits."""
 
     model_digest = MODEL_DIGEST
+    slot_tokens = SLOT_TOKENS
 
     def __init__(self, control: Path) -> None:
         self.control = control
@@ -65,8 +69,10 @@ class FakeBackend:
         self.catalogs.pop(digest, None)
         self.note("closed", digest)
 
-    def tools(self, digest: str, start: int, limit: int) -> Sequence[ToolFacts]:
-        names = self.catalogs[digest]
+    def tools(
+        self, digest: str, start: int, limit: int, visible: AllowRule | None
+    ) -> Sequence[ToolFacts]:
+        names = [n for n in self.catalogs[digest] if visible is None or n in visible.names]
         return [ToolFacts(n, "space", f"Does {n}.", ("t",)) for n in names[start : start + limit]]
 
     def submit(self, job: RouteJob) -> int:
@@ -76,6 +82,10 @@ class FakeBackend:
             self.catalogs[job.catalog_digest]
         ):
             raise NothingAllowedError("the rule leaves no tool")
+        if job.visible is not None and not set(job.visible.names) & set(
+            self.catalogs[job.catalog_digest] if job.allowed is None else job.allowed.names
+        ):
+            raise NothingVisibleError("this client may see none of it")
         handle = next(self.handles)
         self.jobs[handle] = job
         self.most_alive = max(self.most_alive, len(self.jobs))
@@ -112,7 +122,8 @@ class FakeBackend:
         allowed = [
             n
             for n in names
-            if job.allowed is None or not job.allowed.names or n in job.allowed.names
+            if (job.allowed is None or not job.allowed.names or n in job.allowed.names)
+            and (job.visible is None or n in job.visible.names)
         ]
         wanted = [n for n in allowed if n in job.text.split()]
         tools = [Candidate(names.index(n), n, 0.5, -1.0) for n in wanted]

@@ -1,11 +1,15 @@
 """`pointsman serve` as a process of its own, over the fake engine and the fake compiler.
 
 serve_fake.py PORT CONTROL STORE READY GRACE CATALOG...
+
+$EXPECT holds digests that are demanded, as JSON: {"model": ..., "catalogs": {...}}.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +24,7 @@ def main() -> int:
     assert "grpc" not in sys.modules, "gRPC is imported before the engine is spawned"
     port, control, store, ready, grace_s, *catalogs = sys.argv[1:]
     log.set_up("info")
+    expected = json.loads(os.environ.get("EXPECT", "{}"))
     options = serve.ServeOptions(
         catalogs=tuple((f"c{i}", Path(path)) for i, path in enumerate(catalogs)),
         model=control,
@@ -27,6 +32,8 @@ def main() -> int:
         store=Path(store),
         service=ServiceConfig(port=int(port), slots=2, queue=3, grace_s=float(grace_s)),
         ready_file=Path(ready),
+        expected_model=expected.get("model", ""),
+        expected_catalogs=expected.get("catalogs", {}),
         engine_command=(sys.executable, str(HERE / "fake_engine.py")),
         compiler_command=(sys.executable, str(HERE / "fake_compiler.py")),
     )

@@ -121,8 +121,7 @@ async def test_a_deadline_shorter_than_the_wait_is_refused_at_once() -> None:
     admission = Admission(1, 5)
     loop = asyncio.get_running_loop()
     slot = await admission.enter(never)
-    admission.alive += 1
-    admission.take_back(10.0)
+    admission._service_s = 10.0
     with pytest.raises(NoAnswerError) as caught:
         await admission.enter(lambda: loop.time() + 1)
     assert caught.value.reason == pb.REFUSAL_REASON_DEADLINE_TOO_SHORT
@@ -140,12 +139,13 @@ def test_records_are_bounded_and_forgotten_in_time() -> None:
     now = [0.0]
     ledger = Ledger(2, 10.0, lambda: now[0])
     for number in range(3):
-        ledger.offer()
-        ledger.answer(f"r{number}", b"", _response("t"), 0.1)
-    assert ledger.recorded("r0") is None
-    assert ledger.recorded("r1") is not None
+        ledger.offer("c")
+        ledger.answer(("c", f"r{number}"), b"", _response("t"), 0.1)
+    assert ledger.recorded(("c", "r0")) is None
+    assert ledger.recorded(("c", "r1")) is not None
+    assert ledger.recorded(("d", "r1")) is None
     now[0] = 10.0
-    assert ledger.recorded("r2") is None
+    assert ledger.recorded(("c", "r2")) is None
     assert ledger.counts.open == 0
 
 
@@ -154,7 +154,7 @@ def test_only_ends_end() -> None:
     ledger = Ledger(1, 1.0)
     for outcome in (Outcome.ANSWERED, Outcome.PENDING):
         with pytest.raises(ValueError, match="no end"):
-            ledger.end_without(outcome, None)
+            ledger.end_without("c", outcome, None)
 
 
 def test_percentiles_are_those_of_the_answers() -> None:
@@ -162,7 +162,7 @@ def test_percentiles_are_those_of_the_answers() -> None:
     ledger = Ledger(1, 1.0)
     assert ledger.latency_s() == (0, 0.0, 0.0)
     for number in range(100, 0, -1):
-        ledger.answer("r", b"", _response(), number / 1000)
+        ledger.answer(("c", "r"), b"", _response(), number / 1000)
     samples, p50_s, p99_s = ledger.latency_s()
     assert (samples, p50_s, p99_s) == (100, 0.051, 0.099)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -11,12 +12,15 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from router.cli.serve import serve as serve_command
 from router.client import AsyncClient, ClientConfig, PointsmanError, RouteQuery
 from tests.router.serving.conftest import TOOLS, until, until_async
+from tests.router.serving.fake_engine import MODEL_DIGEST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -54,7 +58,11 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def serve(
-    folder: Path, *catalogs: Path, port: int = 0, grace_s: float = 20.0
+    folder: Path,
+    *catalogs: Path,
+    port: int = 0,
+    grace_s: float = 20.0,
+    expected: dict[str, Any] | None = None,
 ) -> AsyncIterator[Running]:
     (folder / "control").mkdir(exist_ok=True, parents=True)
     process = await asyncio.create_subprocess_exec(
@@ -63,7 +71,11 @@ async def serve(
         *(str(port), str(folder / "control"), str(folder / "store")),
         *(str(folder / "ready.json"), str(grace_s), *map(str, catalogs)),
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "EXPECT": json.dumps(expected or {}),
+        },
     )
     try:
         yield Running(process, folder)
@@ -230,3 +242,45 @@ def _alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+async def test_a_digest_that_was_demanded_is_held_to(tmp_path: Path, catalog: Path) -> None:
+    """Another model or catalog than demanded: exit code 1 with both digests, nothing served."""
+    digest = hashlib.sha256(TOOLS.encode()).hexdigest()
+    for expected, named in (
+        ({"model": "a" * 64}, f"the model has digest {MODEL_DIGEST}, and {'a' * 64} was demanded"),
+        ({"catalogs": {"c0": "b" * 64}}, f"has digest {digest}, and {'b' * 64} was demanded"),
+    ):
+        async with serve(tmp_path, catalog, expected=expected) as running:
+            code, errors = await running.end()
+            assert code == 1
+            assert named in errors
+            assert not (tmp_path / "ready.json").exists()
+    expected = {"model": MODEL_DIGEST, "catalogs": {"c0": digest}}
+    async with serve(tmp_path, catalog, expected=expected) as running:
+        await running.ready()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--host", "0.0.0.0"], "--tls-cert and --tls-key and --clients"),
+        (["--host", "10.1.2.3"], "is reached from other machines"),
+        (["--tls-cert", "C"], "--tls-cert and --tls-key belong together"),
+        (["--tls-client-ca", "C"], "--tls-client-ca needs"),
+        (["--host", "0.0.0.0", "--tls-cert", "C", "--tls-key", "C"], "so --clients"),
+        (["--clients", "C"], "lists no client"),
+        (["--model-digest", "abc"], "no digest"),
+        (["--catalog-digest", f"other={'a' * 64}"], "no catalog is called other"),
+        (["--unix", "S", "--tls-cert", "C", "--tls-key", "C"], "no use on a unix socket"),
+    ],
+)
+def test_options_that_would_expose_or_contradict_are_refused(
+    tmp_path: Path, catalog: Path, options: list[str], named: str
+) -> None:
+    """Wrong usage, exit code 2, before anything is compiled or started."""
+    (tmp_path / "C").write_text("")
+    given = [str(tmp_path / o) if o in ("C", "S") else o for o in options]
+    done = CliRunner().invoke(serve_command, ["--catalog", str(catalog), *given])
+    assert done.exit_code == 2
+    assert named in " ".join(done.output.split())
