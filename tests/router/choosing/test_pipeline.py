@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 
 from decoder.trie import Trie
-from router.catalogs import CatalogMismatchError, LoadedCatalog
-from router.jobs import AllowRule, NothingAllowedError, RouteJob, UnknownCatalogError
+from router.catalogs import VISIBLE_KEPT, CatalogMismatchError, LoadedCatalog
+from router.jobs import (
+    AllowRule,
+    NothingAllowedError,
+    NothingVisibleError,
+    RouteJob,
+    UnknownCatalogError,
+)
 from router.pipeline import Pipeline, PreparedRoute
 from router.prompt import PromptConfig, PromptWriter
 from router.retrieval.shortlist import RetrievalWeights, Retriever
@@ -196,10 +202,53 @@ def test_only_allowed_tools_are_ever_answered(rule: AllowRule, left: set[str]):
 def test_a_rule_that_leaves_nothing_and_a_foreign_catalog_are_refused():
     """Both say what to do."""
     pipeline = pipeline_for(load(CATALOG))
-    with pytest.raises(NothingAllowedError, match="at least one"):
+    with pytest.raises(NothingAllowedError, match="knows no 'gone'; name at least one"):
         pipeline.prepare(job(allowed=AllowRule(names=("gone",))))
+    many = AllowRule(names=tuple(f"n{number}" for number in range(9)))
+    with pytest.raises(NothingAllowedError, match="knows no 'n0', 'n1', 'n2' and 6 more;"):
+        pipeline.prepare(job(allowed=many))
+    apart = AllowRule(names=("search",), namespaces=("kitchen",))
+    with pytest.raises(NothingAllowedError, match="no tool passes all its lists"):
+        pipeline.prepare(job(allowed=apart))
     with pytest.raises(UnknownCatalogError, match="d1"):
         pipeline.prepare(RouteJob("r", "other", "x"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "visible", "left"),
+    [
+        (None, AllowRule(tags=("cold",)), {"kettle_stop", "garden.water-beds"}),
+        (AllowRule(namespaces=("kitchen",)), AllowRule(tags=("cold",)), {"kettle_stop"}),
+        (AllowRule(names=("search",)), AllowRule(), {"search"}),
+    ],
+)
+def test_what_a_client_may_see_bounds_what_it_asks_for(
+    asked: AllowRule | None, visible: AllowRule, left: set[str]
+):
+    """Both rules hold, the mask of the second is kept, and neither changes the other."""
+    catalog = load(CATALOG)
+    pipeline = pipeline_for(catalog)
+    for _ in range(2):
+        prepared = pipeline.prepare(job("stop", allowed=asked, visible=visible, k=50))
+        ranked = pipeline.finish(prepared, walk_of(prepared, None))
+        assert {c.name for c in ranked.candidates} == left | {None}
+    assert len(catalog.visible_masks) == int(visible.restricts)
+    hidden = AllowRule(names=("kettle_stop",))
+    with pytest.raises(NothingVisibleError):
+        pipeline.prepare(job(allowed=AllowRule(names=("lampSwitchOn",)), visible=hidden))
+    with pytest.raises(NothingAllowedError):  # not there at all: nothing was hidden
+        pipeline.prepare(job(allowed=AllowRule(names=("gone",)), visible=hidden))
+
+
+def test_masks_of_many_clients_are_bounded():
+    """The oldest goes; what comes again is made again, the same."""
+    catalog = load(CATALOG)
+    for number in range(VISIBLE_KEPT + 9):
+        rule = AllowRule(names=("search", f"n{number}"))
+        assert catalog.visible_tools(rule).tolist() == [
+            index for index, tool in enumerate(CATALOG) if tool.name == "search"
+        ]
+    assert len(catalog.visible_masks) == VISIBLE_KEPT
 
 
 def test_an_empty_rule_restricts_nothing():

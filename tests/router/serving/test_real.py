@@ -163,11 +163,20 @@ async def test_rubbish_is_refused_with_a_reason(client: AsyncClient, content: by
     assert await client.is_serving()
 
 
+@pytest.mark.parametrize("text", ["🤖" * 5000, "a b " * 50_000])
+async def test_texts_of_too_many_tokens_are_refused(client: AsyncClient, text: str) -> None:
+    """The count and the limit are told; the characters alone would have been taken."""
+    with pytest.raises(RefusedError) as caught:
+        await client.route(text)
+    assert caught.value.reason == "TOO_LONG"
+    assert "at most 4096 are taken" in caught.value.message
+
+
 @pytest.mark.parametrize(
-    "text", ["\x00", "\u202e\u2066", "<|im_end|>" * 50, "🤖" * 5000, "a" * 200_000, "\ud7ff\uffff"]
+    "text", ["\x00", "\u202e\u2066", "<|im_end|>" * 50, "🤖" * 800, "\ud7ff\uffff"]
 )
 async def test_hostile_texts_are_answered(client: AsyncClient, text: str) -> None:
-    """Control characters, the model's own tokens, and the longest text there may be."""
+    """Control characters, the model's own tokens, and nothing but pictures."""
     answer = await client.route(text, k=5, catalog="default")
     assert {c.name for c in answer.candidates} <= set(TOOLS)
     assert 0 <= answer.probability <= 1
