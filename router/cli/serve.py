@@ -23,6 +23,7 @@ import click
 
 from catalog_compiler.artifact import SUFFIX
 from router.assets import cache_dir
+from router.cli.observing import observing, observing_options
 from router.engine.compiler import COMPILER_COMMAND, CompileRunner
 from router.engine.errors import CompileError, EngineStartError
 from router.engine.facts import EngineConfig
@@ -35,9 +36,11 @@ from router.service.config import (
     DEFAULT_SLOTS,
     ServiceConfig,
 )
+from router.service.observing import NOTHING, MissingExtraError, Observing, ObservingConfig
+from router.service.scrape import ScrapeAddressError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from router.engine.facts import EngineFacts
     from router.service.server import Server
@@ -71,6 +74,7 @@ class ServeOptions:
         ready_file: written once requests are served, or None.
         engine_command: argv of the engine process.
         compiler_command: argv of the compiler process.
+        observing: metrics and traces.
 
     """
 
@@ -82,6 +86,7 @@ class ServeOptions:
     ready_file: Path | None = None
     engine_command: Sequence[str] = ENGINE_COMMAND
     compiler_command: Sequence[str] = COMPILER_COMMAND
+    observing: ObservingConfig = NOTHING
 
 
 def _split_names(
@@ -147,6 +152,7 @@ def _split_names(
     help="Seconds that admitted requests are given after SIGTERM.",
 )
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@observing_options
 @click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
@@ -167,20 +173,25 @@ def serve(
     threads: int,
     grace_s: float,
     log_level: str,
+    log_format: str,
+    metrics_port: int | None,
+    metrics_host: str,
+    otlp_endpoint: str | None,
+    otlp_protocol: str,
     store: Path | None,
     ready_file: Path | None,
 ) -> None:
     """Serve catalogs over gRPC, with health and reflection.
 
     Tools files are compiled first (once: the result is kept by content). Events go to standard
-    error, one JSON object a line; no request's text is ever among them.
+    error; no request's text is ever among them.
 
     \b
     Exit codes: 0 told to stop, and every admitted request has its answer; 1 nothing can be served,
     with the reason; 2 wrong usage; 3 told to stop, and the grace period was too short; 128 + the
     signal's number on the second signal.
     """  # noqa: D301  (click's own mark)
-    log.set_up(log_level)
+    log.set_up(log_level, log_format)
     if model != EMBEDDED and not Path(model).exists():
         raise click.UsageError(f"--model {model}: no such file or folder")
     options = ServeOptions(
@@ -190,6 +201,7 @@ def serve(
         store=store or cache_dir() / "catalogs",
         service=ServiceConfig(host=host, port=port, slots=slots, queue=queue, grace_s=grace_s),
         ready_file=ready_file,
+        observing=observing(metrics_port, metrics_host, otlp_endpoint, otlp_protocol),
     )
     try:
         code = asyncio.run(run(options))
@@ -223,6 +235,10 @@ async def run(options: ServeOptions) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     _check_address(options.service)
+    try:
+        options.observing.check()
+    except (MissingExtraError, ScrapeAddressError) as error:
+        raise CannotServeError(str(error)) from error
     options.store.mkdir(parents=True, exist_ok=True)
     compiler = CompileRunner(options.store, options.model, options.compiler_command)
     paths = await _unless(stop, _compiled_paths(options, compiler))
@@ -242,17 +258,21 @@ async def run(options: ServeOptions) -> int:
     from router.service.server import AddressOwnedError, Server  # noqa: PLC0415
 
     names = tuple(name for name, _ in options.catalogs)
-    server = Server(options.service, engine, compiler, options.store, names)
+    watchers = Observing(options.observing)
+    server = Server(options.service, engine, compiler, options.store, names, watchers.interceptors)
     try:
+        await watchers.begin(server, engine)
         address = await server.bind()
         facts = await _unless(stop, server.open())
-    except (AddressOwnedError, EngineStartError) as error:
+    except (AddressOwnedError, EngineStartError, ScrapeAddressError) as error:
         await server.abandon()
+        await watchers.end()
         raise CannotServeError(str(error)) from error
     if facts is not None:
-        _tell_ready(options, server, address, facts)
+        _tell_ready(options, server, address, facts, watchers.facts)
         await stop.wait()
     in_time = await server.drain()
+    await watchers.end()
     if options.ready_file is not None:
         options.ready_file.unlink(missing_ok=True)
     return EXIT_DRAINED if in_time else EXIT_GRACE_EXCEEDED
@@ -306,7 +326,13 @@ def _tell_stage(stage: str) -> None:
     log.event("compiling", stage=stage)
 
 
-def _tell_ready(options: ServeOptions, server: Server, address: str, facts: EngineFacts) -> None:
+def _tell_ready(
+    options: ServeOptions,
+    server: Server,
+    address: str,
+    facts: EngineFacts,
+    watched: Mapping[str, str],
+) -> None:
     catalogs = [
         {"name": c.name, "digest": c.digest, "tools": c.tool_count} for c in server.book.active()
     ]
@@ -315,6 +341,7 @@ def _tell_ready(options: ServeOptions, server: Server, address: str, facts: Engi
         "model_digest": facts.model_digest,
         "catalogs": catalogs,
         "pid": os.getpid(),
+        **watched,
     }
     log.event("ready", **ready)
     if options.service.host not in LOOPBACK:

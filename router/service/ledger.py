@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from router.service.histogram import Histogram
 from router.service.refusals import Outcome, Reason
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class Ledger:
         kept_for_s: how long one is remembered.
         clock: monotonic seconds.
 
+    Attributes:
+        counts: how many requests came in and how they ended.
+        tools: answers by tool, in the order of each tool's first; "" is "no tool fits".
+        answer_s: from arrival to answer.
+        queue_s: from arrival to the slot, of each request that got one.
+
     """
 
     def __init__(
@@ -73,6 +80,8 @@ class Ledger:
     ) -> None:
         self.counts = Counts()
         self.tools: Counter[str] = Counter()
+        self.answer_s = Histogram()
+        self.queue_s = Histogram()
         self._capacity = capacity
         self._kept_for_s = kept_for_s
         self._clock = clock
@@ -87,12 +96,17 @@ class Ledger:
         """Count a call that joins a running request or gets a recorded answer."""
         self.counts.repeated += 1
 
+    def enter(self, waited_s: float) -> None:
+        """Note how long a request waited that has its slot now."""
+        self.queue_s.observe(waited_s)
+
     def answer(
         self, request_id: str, fingerprint: bytes, response: pb.RouteResponse, took_s: float
     ) -> None:
         """Count an answer, and remember it."""
         self.counts.answered += 1
         self._latencies_s.append(took_s)
+        self.answer_s.observe(took_s)
         name = response.tool.name if response.HasField("tool") else ""
         if name in self.tools or len(self.tools) < TOOLS_COUNTED:
             self.tools[name] += 1

@@ -25,6 +25,7 @@ from router.service.ledger import Ledger
 from router.service.servicer import RouterServicer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from router.engine.compiler import CompileRunner
@@ -49,6 +50,7 @@ class Server:
         compiler: compiles catalogs sent by clients.
         store: where compiled catalogs lie.
         names: the names of the engine's catalogs, in its order; the first is the default.
+        interceptors: see every call before it is served.
 
     """
 
@@ -59,6 +61,7 @@ class Server:
         compiler: CompileRunner,
         store: Path,
         names: tuple[str, ...],
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
         self.config = config
         self.health = HealthService()
@@ -74,12 +77,13 @@ class Server:
             config, engine, self.desk, self.book, self.admission, self.ledger, compiler
         )
         self._server = grpc.aio.server(
+            interceptors=interceptors,
             options=[
                 # Off by default it is not: two servers would share an address silently.
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", config.max_message_bytes),
                 ("grpc.max_send_message_length", config.max_message_bytes),
-            ]
+            ],
         )
         router_pb2_grpc.add_RouterServiceServicer_to_server(self._servicer, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)

@@ -23,7 +23,7 @@ from router.service.config import ServiceConfig
 from router.service.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 HERE = Path(__file__).resolve().parent
 FAKE_ENGINE = (sys.executable, str(HERE / "fake_engine.py"))
@@ -81,7 +81,10 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, config: ServiceConfig, patience: SupervisorConfig = PATIENCE
+    folder: Path,
+    config: ServiceConfig,
+    patience: SupervisorConfig = PATIENCE,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncIterator[Service]:
     """Run a service; whatever a test leaves open is let go at the end."""
     control, store = folder / "control", folder / "store"
@@ -94,7 +97,7 @@ async def serving(
     engine = Supervisor(engine_config, command=FAKE_ENGINE, patience=patience)
     await engine.start()
     compiler = CompileRunner(store, "", FAKE_COMPILER)
-    server = Server(replace(config, port=0), engine, compiler, store, ("default",))
+    server = Server(replace(config, port=0), engine, compiler, store, ("default",), interceptors)
     address = await server.bind()
     await server.open()
     channel = grpc.aio.insecure_channel(address, options=(("grpc.enable_retries", 0),))

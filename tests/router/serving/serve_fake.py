@@ -1,11 +1,13 @@
 """`pointsman serve` as a process of its own, over the fake engine and the fake compiler.
 
-serve_fake.py PORT CONTROL STORE READY GRACE CATALOG...
+serve_fake.py PORT CONTROL STORE READY GRACE CATALOG...; the environment's FAKE_METRICS_PORT,
+FAKE_COLLECTOR and FAKE_PROTOCOL turn on what watches it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -16,10 +18,14 @@ def main() -> int:
     from router.cli import serve  # noqa: PLC0415
     from router.service import log  # noqa: PLC0415
     from router.service.config import ServiceConfig  # noqa: PLC0415
+    from router.service.observing import ObservingConfig, TracesConfig  # noqa: PLC0415
+    from router.service.scrape import ScrapeConfig  # noqa: PLC0415
 
     assert "grpc" not in sys.modules, "gRPC is imported before the engine is spawned"
     port, control, store, ready, grace_s, *catalogs = sys.argv[1:]
     log.set_up("info")
+    metrics = os.environ.get("FAKE_METRICS_PORT")
+    collector = os.environ.get("FAKE_COLLECTOR")
     options = serve.ServeOptions(
         catalogs=tuple((f"c{i}", Path(path)) for i, path in enumerate(catalogs)),
         model=control,
@@ -29,6 +35,12 @@ def main() -> int:
         ready_file=Path(ready),
         engine_command=(sys.executable, str(HERE / "fake_engine.py")),
         compiler_command=(sys.executable, str(HERE / "fake_compiler.py")),
+        observing=ObservingConfig(
+            None if metrics is None else ScrapeConfig(int(metrics)),
+            None
+            if collector is None
+            else TracesConfig(collector, os.environ.get("FAKE_PROTOCOL", "grpc")),
+        ),
     )
     try:
         return asyncio.run(serve.run(options))

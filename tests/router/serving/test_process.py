@@ -54,7 +54,7 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def serve(
-    folder: Path, *catalogs: Path, port: int = 0, grace_s: float = 20.0
+    folder: Path, *catalogs: Path, port: int = 0, grace_s: float = 20.0, **environment: str
 ) -> AsyncIterator[Running]:
     (folder / "control").mkdir(exist_ok=True, parents=True)
     process = await asyncio.create_subprocess_exec(
@@ -63,7 +63,7 @@ async def serve(
         *(str(port), str(folder / "control"), str(folder / "store")),
         *(str(folder / "ready.json"), str(grace_s), *map(str, catalogs)),
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
     )
     try:
         yield Running(process, folder)
