@@ -101,10 +101,15 @@ async def serving(
     address = await server.bind()
     await server.open()
     channel = grpc.aio.insecure_channel(address, options=(("grpc.enable_retries", 0),))
-    async with AsyncClient(address, ClientConfig(attempts=1, timeout_s=20.0)) as client, channel:
-        stub = router_pb2_grpc.RouterServiceStub(channel)
-        yield Service(server, engine, address, control, store, digest, client, stub)
-    await server.abandon()
+    try:
+        async with (
+            AsyncClient(address, ClientConfig(attempts=1, timeout_s=20.0)) as client,
+            channel,
+        ):
+            stub = router_pb2_grpc.RouterServiceStub(channel)
+            yield Service(server, engine, address, control, store, digest, client, stub)
+    finally:
+        await server.abandon()  # Else its engine outlives a test that fails.
 
 
 @pytest.fixture(autouse=True)
