@@ -22,6 +22,7 @@ import click
 
 from catalog_compiler.artifact import SUFFIX
 from router.assets import cache_dir
+from router.cli.observing import observing, observing_options
 from router.engine.compiler import COMPILER_COMMAND, CompileRunner
 from router.engine.errors import CompileError, EngineStartError
 from router.engine.facts import DEFAULT_MAX_REQUEST_TOKENS, EngineConfig
@@ -41,7 +42,9 @@ from router.service.listening import (
     check_port_free,
     is_loopback,
 )
+from router.service.observing import NOTHING, MissingExtraError, Observing, ObservingConfig
 from router.service.policies import Clients, ClientsFileError, read_clients
+from router.service.scrape import ScrapeAddressError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -82,6 +85,7 @@ class ServeOptions:
         ready_file: written once requests are served, or None.
         engine_command: argv of the engine process.
         compiler_command: argv of the compiler process.
+        observing: metrics and traces.
 
     """
 
@@ -97,6 +101,7 @@ class ServeOptions:
     ready_file: Path | None = None
     engine_command: Sequence[str] = ENGINE_COMMAND
     compiler_command: Sequence[str] = COMPILER_COMMAND
+    observing: ObservingConfig = NOTHING
 
 
 def _split_names(
@@ -208,6 +213,7 @@ def _split_names(
     help="Seconds that admitted requests are given after SIGTERM.",
 )
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@observing_options
 @click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
@@ -228,6 +234,11 @@ def serve(
     threads: int,
     grace_s: float,
     log_level: str,
+    log_format: str,
+    metrics_port: int | None,
+    metrics_host: str,
+    otlp_endpoint: str | None,
+    otlp_protocol: str,
     store: Path | None,
     ready_file: Path | None,
     unix_socket: Path | None,
@@ -243,14 +254,14 @@ def serve(
     """Serve catalogs over gRPC, with health and reflection.
 
     Tools files are compiled first (once: the result is kept by content). Events go to standard
-    error, one JSON object a line; no request's text is ever among them.
+    error; no request's text is ever among them.
 
     \b
     Exit codes: 0 told to stop, and every admitted request has its answer; 1 nothing can be served,
     with the reason; 2 wrong usage; 3 told to stop, and the grace period was too short; 128 + the
     signal's number on the second signal.
     """  # noqa: D301  (click's own mark)
-    log.set_up(log_level)
+    log.set_up(log_level, log_format)
     if model != EMBEDDED and not Path(model).exists():
         raise click.UsageError(f"--model {model}: no such file or folder")
     tls = _tls(tls_cert, tls_key, tls_client_ca)
@@ -276,6 +287,7 @@ def serve(
         expected_catalogs=_expected(expected_catalogs, [name for name, _ in named]),
         max_request_tokens=max_request_tokens,
         ready_file=ready_file,
+        observing=observing(metrics_port, metrics_host, otlp_endpoint, otlp_protocol),
     )
     try:
         code = asyncio.run(run(options))
@@ -313,7 +325,8 @@ async def run(options: ServeOptions) -> int:
             check_port_free(options.service.host, options.service.port)
         if options.service.tls is not None:
             options.service.tls.read()
-    except (AddressOwnedError, TlsFileError) as error:
+        options.observing.check()
+    except (AddressOwnedError, TlsFileError, MissingExtraError, ScrapeAddressError) as error:
         raise CannotServeError(str(error)) from error
     options.store.mkdir(parents=True, exist_ok=True)
     compiler = CompileRunner(options.store, options.model, options.compiler_command)
@@ -335,23 +348,41 @@ async def run(options: ServeOptions) -> int:
     from router.service.server import Server  # noqa: PLC0415
 
     names = tuple(name for name, _ in options.catalogs)
+    watchers = Observing(options.observing)
     try:
-        server = Server(options.service, engine, compiler, options.store, names, options.clients)
+        server = Server(
+            options.service,
+            engine,
+            compiler,
+            options.store,
+            names,
+            options.clients,
+            watchers.interceptors,
+        )
     except AddressOwnedError as error:
         await engine.stop()
         raise CannotServeError(str(error)) from error
     try:
+        await watchers.begin(server, engine)
         address = await server.bind()
         facts = await _unless(stop, _ready(options, engine))
         if facts is not None:
             await server.open()
-    except (AddressOwnedError, EngineStartError, TlsFileError, CannotServeError) as error:
+    except (
+        AddressOwnedError,
+        EngineStartError,
+        TlsFileError,
+        ScrapeAddressError,
+        CannotServeError,
+    ) as error:
         await server.abandon()
+        await watchers.end()
         raise CannotServeError(str(error)) from error
     if facts is not None:
-        _tell_ready(options, server, address, facts)
+        _tell_ready(options, server, address, facts, watchers.facts)
         await stop.wait()
     in_time = await server.drain()
+    await watchers.end()
     if options.ready_file is not None:
         options.ready_file.unlink(missing_ok=True)
     return EXIT_DRAINED if in_time else EXIT_GRACE_EXCEEDED
@@ -427,7 +458,13 @@ def _tell_stage(stage: str) -> None:
     log.event("compiling", stage=stage)
 
 
-def _tell_ready(options: ServeOptions, server: Server, address: str, facts: EngineFacts) -> None:
+def _tell_ready(
+    options: ServeOptions,
+    server: Server,
+    address: str,
+    facts: EngineFacts,
+    watched: Mapping[str, str],
+) -> None:
     catalogs = [
         {"name": c.name, "digest": c.digest, "tools": c.tool_count} for c in server.book.active()
     ]
@@ -436,6 +473,7 @@ def _tell_ready(options: ServeOptions, server: Server, address: str, facts: Engi
         "model_digest": facts.model_digest,
         "catalogs": catalogs,
         "pid": os.getpid(),
+        **watched,
     }
     log.event("ready", **ready)
     service = options.service

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from router.engine.errors import EngineDownError, EngineJobError, JobCancelledError, JobFault
 from router.rpc import router_pb2 as pb
 from router.service import log
+from router.service.marks import note_admitted
 from router.service.rate import RateLimits
 from router.service.refusals import NoAnswerError, Outcome, Reason
 from router.service.requests import (
@@ -206,6 +207,8 @@ class RouteDesk:
         try:
             slot = await self._admission.enter(lambda: work.deadline, caller.share)
             entered = asyncio.get_running_loop().time()
+            self._ledger.enter(entered - work.arrived)
+            note_admitted(work.key[1], entered)
             try:
                 call = self._engine.submit(job)
             except EngineDownError as error:

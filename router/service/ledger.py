@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from router.service.histogram import Histogram
 from router.service.refusals import Outcome, Reason
 
 if TYPE_CHECKING:
@@ -93,6 +94,12 @@ class Ledger:
         kept_for_s: how long one is remembered.
         clock: monotonic seconds.
 
+    Attributes:
+        counts: how many requests came in and how they ended.
+        tools: answers by tool, in the order of each tool's first; "" is "no tool fits".
+        answer_s: from arrival to answer.
+        queue_s: from arrival to the slot, of each request that got one.
+
     """
 
     def __init__(
@@ -102,6 +109,8 @@ class Ledger:
         self.tools: Counter[str] = Counter()
         self.clients: dict[str, ClientCounts] = {}
         self.tokens = Tokens()
+        self.answer_s = Histogram()
+        self.queue_s = Histogram()
         self._capacity = capacity
         self._kept_for_s = kept_for_s
         self._clock = clock
@@ -126,6 +135,10 @@ class Ledger:
         """Count a call that joins a running request or gets a recorded answer."""
         self.counts.repeated += 1
 
+    def enter(self, waited_s: float) -> None:
+        """Note how long a request waited that has its slot now."""
+        self.queue_s.observe(waited_s)
+
     def answer(
         self, key: RequestKey, fingerprint: bytes, response: pb.RouteResponse, took_s: float
     ) -> None:
@@ -133,6 +146,7 @@ class Ledger:
         self.counts.answered += 1
         self._of(key[0]).answered += 1
         self._latencies_s.append(took_s)
+        self.answer_s.observe(took_s)
         name = response.tool.name if response.HasField("tool") else ""
         if name in self.tools or len(self.tools) < TOOLS_COUNTED:
             self.tools[name] += 1

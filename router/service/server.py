@@ -28,6 +28,7 @@ from router.service.policies import Clients
 from router.service.servicer import RouterServicer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from router.engine.compiler import CompileRunner
@@ -50,6 +51,7 @@ class Server:
         store: where compiled catalogs lie.
         names: the names of the engine's catalogs, in its order; the first is the default.
         clients: who may call, and for what; by default anyone, for anything.
+        interceptors: see every call before it is served.
 
     Raises:
         AddressOwnedError: the unix socket is another's.
@@ -64,6 +66,7 @@ class Server:
         store: Path,
         names: tuple[str, ...],
         clients: Clients | None = None,
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
         self.config = config
         self.health = HealthService()
@@ -81,7 +84,7 @@ class Server:
         )  # fmt: skip
         self._claim = None if config.unix_socket is None else SocketClaim(config.unix_socket)
         self._server = grpc.aio.server(
-            interceptors=[LenientParsing(SERVICE)],
+            interceptors=[*interceptors, LenientParsing(SERVICE)],
             options=[
                 # Off by default it is not: two servers would share an address silently.
                 ("grpc.so_reuseport", 0),

@@ -23,7 +23,7 @@ from router.service.config import ServiceConfig
 from router.service.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from router.service.policies import Clients
 
@@ -87,6 +87,7 @@ async def serving(
     config: ServiceConfig,
     patience: SupervisorConfig = PATIENCE,
     clients: Clients | None = None,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncIterator[Service]:
     """Run a service; whatever a test leaves open is let go at the end."""
     control, store = folder / "control", folder / "store"
@@ -99,7 +100,9 @@ async def serving(
     engine = Supervisor(engine_config, command=FAKE_ENGINE, patience=patience)
     await engine.start()
     compiler = CompileRunner(store, "", FAKE_COMPILER)
-    server = Server(replace(config, port=0), engine, compiler, store, ("default",), clients)
+    server = Server(
+        replace(config, port=0), engine, compiler, store, ("default",), clients, interceptors
+    )
     try:
         address = await server.bind()
         await server.open()

@@ -1,4 +1,4 @@
-"""The served backend with the real model: limits in tokens, visibility, and memory that comes back."""
+"""The served backend with the real model: limits in tokens, visibility, memory that returns."""
 
 from __future__ import annotations
 

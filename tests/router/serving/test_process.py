@@ -12,7 +12,7 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -58,11 +58,7 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def serve(
-    folder: Path,
-    *catalogs: Path,
-    port: int = 0,
-    grace_s: float = 20.0,
-    expected: dict[str, Any] | None = None,
+    folder: Path, *catalogs: Path, port: int = 0, grace_s: float = 20.0, **environment: str
 ) -> AsyncIterator[Running]:
     (folder / "control").mkdir(exist_ok=True, parents=True)
     process = await asyncio.create_subprocess_exec(
@@ -71,11 +67,7 @@ async def serve(
         *(str(port), str(folder / "control"), str(folder / "store")),
         *(str(folder / "ready.json"), str(grace_s), *map(str, catalogs)),
         stderr=asyncio.subprocess.PIPE,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "EXPECT": json.dumps(expected or {}),
-        },
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
     )
     try:
         yield Running(process, folder)
@@ -251,13 +243,13 @@ async def test_a_digest_that_was_demanded_is_held_to(tmp_path: Path, catalog: Pa
         ({"model": "a" * 64}, f"the model has digest {MODEL_DIGEST}, and {'a' * 64} was demanded"),
         ({"catalogs": {"c0": "b" * 64}}, f"has digest {digest}, and {'b' * 64} was demanded"),
     ):
-        async with serve(tmp_path, catalog, expected=expected) as running:
+        async with serve(tmp_path, catalog, EXPECT=json.dumps(expected)) as running:
             code, errors = await running.end()
             assert code == 1
             assert named in errors
             assert not (tmp_path / "ready.json").exists()
     expected = {"model": MODEL_DIGEST, "catalogs": {"c0": digest}}
-    async with serve(tmp_path, catalog, expected=expected) as running:
+    async with serve(tmp_path, catalog, EXPECT=json.dumps(expected)) as running:
         await running.ready()
 
 
