@@ -37,6 +37,11 @@ class Runner(Protocol):
 
     config: ModelConfig
 
+    @property
+    def guess_tokens(self) -> int:
+        """Trie tokens that are worth running beside a needed one though they may not be needed."""
+        ...
+
     def forward(self, rows: PackedRows, kv: KVPool) -> Quantised:
         """Run the rows; return the wanted ones' hidden state."""
         ...
@@ -57,8 +62,9 @@ class EngineConfig:
             split, so a run longer than this has a pass of its own.
         prefix_bytes: most bytes, of `kv_bytes`, that keep what finished prompts have read for the
             next that begin alike; 0 keeps nothing. They are given up when requests need them.
-        tree_tokens: most trie tokens that one request runs in a pass. More means fewer passes and
-            more work that may turn out unneeded; the answer's bits are the same.
+        tree_tokens: most trie tokens that one request runs in a pass, fewer where the runner says
+            that guesses cost it dear. More means fewer passes and more work that may turn out
+            unneeded; the answer's bits are the same.
 
     """
 
@@ -345,7 +351,7 @@ class Engine:
         nodes: list[Node] = []
         if ends:
             tree_budget = max(1, min(self.config.tree_tokens, limit - chunk))
-            nodes = state.walk.wanted_nodes(tree_budget)
+            nodes = state.walk.wanted_nodes(tree_budget, self._runner.guess_tokens)
             if chunk and nodes and _new_tokens(nodes) > max(limit - chunk, 0):
                 # The first wanted branch alone does not fit beside the prompt: next pass.
                 nodes = [] if nodes[0].branch.tokens else nodes[:1]

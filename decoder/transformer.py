@@ -64,6 +64,11 @@ class Transformer:
         # One division and one root, rounded once: 1/sqrt(head_dim) in f64, then f32.
         self._softmax_scale = float(np.float32(1.0 / np.sqrt(np.float64(config.head_dim))))
 
+    @property
+    def guess_tokens(self) -> int:
+        """What the kernels say is worth running on a guess."""
+        return self.kernels.guess_tokens
+
     def forward(self, rows: PackedRows, kv: KVPool) -> Quantised:
         """Run the rows; return the wanted ones' normed, quantised hidden state, (w, hidden)."""
         config, k = self.config, self.kernels

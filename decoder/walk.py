@@ -96,14 +96,22 @@ class Walk:
         """Whether the wanted leaves are all certain."""
         return len(self.leaves) == self._wanted
 
-    def wanted_nodes(self, token_budget: int) -> list[Node]:
+    def wanted_nodes(self, token_budget: int, guess_budget: int) -> list[Node]:
         """Return unscored branches to run in the next pass, the needed one first.
+
+        Args:
+            token_budget: most tokens.
+            guess_budget: most tokens where some branches may turn out unneeded; where every leaf
+                is wanted, every branch is needed.
 
         Parents come before their children. Tokens add up to no more than the budget, save that
         the first branch is always there. What is chosen beyond the first is a guess about what
         will be needed: the most probable branches known, then branches below unscored ones in
         order of how many allowed leaves they lead to.
+
         """
+        if self._wanted < self._trie.allowed_leaves:
+            token_budget = min(token_budget, guess_budget)
         chosen, spent = self._probable(token_budget)
         queue = [(-node.branch.leaves, order, node) for order, node in enumerate(chosen)]
         heapq.heapify(queue)

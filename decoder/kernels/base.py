@@ -105,6 +105,8 @@ class Kernels(Protocol):
     """The per-row operations of NUMERICS.md."""
 
     name: str
+    guess_tokens: int
+    """Rows that a pass takes along at about the cost of one: what may be run on a guess."""
 
     def product(self, planes: I8, weight: QuantisedWeight) -> I32:
         """Return planes (m, k) times weight (n, k) transposed, exactly: (m, n) int32."""

@@ -34,6 +34,10 @@ ABI_VERSION = 5
 PANEL_COLUMNS = 16
 TILE_DEPTH = 64
 
+GUESS_TOKENS = {"amx": 64, "avx512-vnni": 16, "avx2": 2, "portable": 1}
+"""By routine. Tile registers wait for weights, and rows cost next to nothing beside that; without
+integer instructions a second row costs half as much again as the first one (docs/speed.md)."""
+
 _SIGNATURES = {
     "pm_embed": "pppiip",
     "pm_quantise": "piiipp",
@@ -130,6 +134,7 @@ class NativeKernels:
         self.use_tiles = allow_tiles and bool(self._call["pm_tiles_allowed"]())
         vectors: str = self._call["pm_vector_routine"]().decode()
         self.products = "amx" if self.use_tiles else vectors
+        self.guess_tokens = GUESS_TOKENS[self.products]
         self._packed: dict[int, tuple[I8, PackedWeight]] = {}
 
     def product(self, planes: I8, weight: QuantisedWeight) -> I32:

@@ -127,6 +127,7 @@ class ReferenceKernels:
     """`Kernels` in plain NumPy. Slow: for proofs and golden vectors, and where no compiler is."""
 
     name = "reference"
+    guess_tokens = 1
 
     def product(self, planes: I8, weight: QuantisedWeight) -> I32:
         """Exact product through f64: |sum| < 2^31 is far below 2^53."""

@@ -53,6 +53,8 @@ class PathRunner:
     A token and its position stand where the scales of a key and a value do.
     """
 
+    guess_tokens = 64
+
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
         self.passes: list[int] = []
