@@ -53,7 +53,7 @@ async def run_locust(
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "locust", "--locustfile", str(LOCUSTFILE), "--headless"),
             *("--host", stage.address, "--users", str(clients), "--spawn-rate", str(clients)),
-            *("--csv", str(folder / "stats"), "--exit-code-on-error", "0"),
+            *("--json-file", str(folder / "stats"), "--exit-code-on-error", "0"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -137,4 +137,5 @@ def _hand_over(**_: object) -> None:
         TASK.file.write_text("".join(lines), encoding="utf-8")
 
 
-events.quitting.add_listener(_hand_over)
+_quitting: Any = events.quitting  # Locust does not say its type.
+_quitting.add_listener(_hand_over)

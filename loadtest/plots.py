@@ -99,8 +99,8 @@ def stacked_bars(
                 right = _x(x, min(x.low + (place + 1) * width, x.high))
                 top, bottom = _y(y, bases[place] + value), _y(y, bases[place])
                 parts.append(
-                    f'<rect x="{left:.1f}" y="{top:.1f}" '
-                    f'width="{max(right - left - 0.5, 0.5):.1f}" height="{bottom - top:.1f}" fill="{colour}"/>'
+                    f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 1) - 0.5:.1f}" '
+                    f'height="{bottom - top:.1f}" fill="{colour}"/>'
                 )
                 bases[place] += value
         parts.append(_legend(index, name, colour))

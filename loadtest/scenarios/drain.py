@@ -13,7 +13,7 @@ from typing import Final
 
 from loadtest import identity, verdicts
 from loadtest.caller import Caller
-from loadtest.judges import judge_drain
+from loadtest.judges import cut_off, judge_cut_off, judge_drain
 from loadtest.loops import closed_loop, endless
 from loadtest.reconcile import Counters, reconcile
 from loadtest.records import ClientLedger
@@ -85,6 +85,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
         open=last_words.open,
     )
     comparison = identity.compare(ledger.records, alone)
+    excused = {record.request_id for record in cut_off(ledger.records, signalled_s)}
     judged = judge_drain(
         ledger.records,
         since,
@@ -98,9 +99,14 @@ async def play(stage: Stage, plan: Plan) -> Findings:
         sizes=asdict(plan),
         records=ledger.records,
         verdicts=[
-            *common(ledger.records, reconciliation, comparison),
-            verdicts.judge_ends(ledger.records, refusals=refusals, failures=("CONNECTION_LOST",)),
+            *common(ledger.records, reconciliation, comparison, excused),
+            verdicts.judge_ends(
+                [r for r in ledger.records if r.request_id not in excused],
+                refusals=refusals,
+                failures=("CONNECTION_LOST",),
+            ),
             *judged,
+            judge_cut_off(ledger.records, signalled_s, most=plan.clients),
         ],
         reconciliation=reconciliation,
         comparison=comparison,
