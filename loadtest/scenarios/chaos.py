@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from loadtest import verdicts
 from loadtest.caller import Caller
 from loadtest.judges import Kill, judge_chaos
-from loadtest.loops import closed_loop, endless
+from loadtest.loops import answers, closed_loop, endless
 from loadtest.records import ClientLedger
 from loadtest.sampling import sampling
 from loadtest.stage import Findings, Stage, StageError, at_rest, audit
@@ -41,18 +41,23 @@ class Plan:
     Attributes:
         clients: how many ask without a pause.
         kills: how often the engine is killed.
-        mean_wait_s: mean time from serving to the next kill, exponential.
+        answers_between: most answers that come before a kill; how many is drawn, at least one.
+        mean_wait_s: mean time from the last of them to the kill, exponential.
         timeout_s: time each request is given.
 
     """
 
     clients: int = 32
     kills: int = 12
-    mean_wait_s: float = 2.0
+    answers_between: int = 32
+    mean_wait_s: float = 1.0
     timeout_s: float = 60.0
 
 
-PLANS: Final = {"small": Plan(clients=24, kills=3, mean_wait_s=0.5), "full": Plan()}
+PLANS: Final = {
+    "small": Plan(clients=24, kills=3, answers_between=12, mean_wait_s=0.3),
+    "full": Plan(),
+}
 
 
 async def play(stage: Stage, plan: Plan) -> Findings:
@@ -73,6 +78,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
             clients = endless(names, len(stage.corpus.texts))
             group.create_task(closed_loop(caller, clients, lambda: not over))
             for _ in range(plan.kills):
+                await answers(ledger, dice.randint(1, plan.answers_between))
                 await asyncio.sleep(dice.expovariate(1 / plan.mean_wait_s))
                 kills.append(await _kill(server, control))
                 if math.isnan(kills[-1].serving_again_s):
