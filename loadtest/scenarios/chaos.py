@@ -21,17 +21,16 @@ from loadtest.caller import Caller
 from loadtest.judges import Kill, judge_chaos
 from loadtest.loops import answers, closed_loop, endless
 from loadtest.records import ClientLedger
+from loadtest.restarts import engine_pid, served_again
 from loadtest.sampling import sampling
-from loadtest.stage import Findings, Stage, StageError, at_rest, audit
+from loadtest.stage import Findings, Stage, at_rest, audit
 
 if TYPE_CHECKING:
     from loadtest.launch import OwnServer
-    from router.client import AsyncClient, ServerStats
+    from router.client import AsyncClient
 
-POLL_S: Final = 0.02
 SETTLE_S: Final = 0.05
 """Time in which the server takes in what the engine had sent before it was stopped."""
-AGAIN_LIMIT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
 
 async def _kill(server: OwnServer, control: AsyncClient) -> Kill:
     """Stop the engine, count what it holds, kill it, and wait until the server serves again."""
-    pid = server.engine_pid()
-    if pid is None:
-        raise StageError("the server's engine process is not found among its children")
+    pid = engine_pid(server)
     os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(SETTLE_S)
@@ -127,16 +124,6 @@ async def _kill(server: OwnServer, control: AsyncClient) -> Kill:
         os.kill(pid, signal.SIGKILL)
     at_s = time.monotonic()
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(AGAIN_LIMIT_S):
-            await _served_again(control, stats)
-            return Kill(at_s, stats.alive, stats.slots, time.monotonic())
+        await served_again(control, stats.engine_starts)
+        return Kill(at_s, stats.alive, stats.slots, time.monotonic())
     return Kill(at_s, stats.alive, stats.slots, math.nan)
-
-
-async def _served_again(control: AsyncClient, before: ServerStats) -> None:
-    """Wait for one more start and for SERVING: right after a kill it may not have been noticed."""
-    while True:
-        stats = await control.stats()
-        if stats.engine_starts > before.engine_starts and await control.is_serving():
-            return
-        await asyncio.sleep(POLL_S)

@@ -104,6 +104,15 @@ async def test_a_changed_bit_fails_the_run(fake: Prepare) -> None:
     assert "none_probability" in findings.comparison.examples[0]
 
 
+async def test_what_an_engine_keeps_from_the_load_does_not_vouch_for_it(fake: Prepare) -> None:
+    """Wrong answers that are kept, and given again when asked alone, are found all the same."""
+    prepared = fake(2, 3)
+    prepared.set("takes", "5")
+    prepared.set("keep")
+    findings = await play(prepared, "contract", contract.Plan(requests=40, clients=4))
+    assert failed(findings).keys() == {"answers under load have the bits of answers alone"}
+
+
 async def test_a_caller_that_the_ledger_does_not_know_fails_the_run(
     fake: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
