@@ -127,6 +127,15 @@ loadtest: kernels assets ## the short load scenarios, each against a server of i
 accuracy: kernels assets ## how often the right tool is chosen (needs the development data)
 	@$(PY) -m benchmarks.accuracy --data "$(SHARED_DATA)" --json benchmarks/results/accuracy.json
 
+# Each ends with its verdicts; the reports lie in .loadtest/.
+.PHONY: loadtest
+loadtest: kernels assets ## load with an audit of every request: contract, drain, swap, chaos in small
+	@export POINTSMAN_SHARED_DATA="$(SHARED_DATA)"; status=0; \
+	for run in contract "contract --mode open" "contract --mode locust" drain swap chaos; do \
+		echo "==> loadtest $$run"; \
+		$(PY) -m loadtest $$run --out ".loadtest/$$(echo $$run | sed 's| --mode |-|')" || status=$$?; \
+	done; exit $$status
+
 # Without $(READY): the lock may be what keeps it from being made.
 .PHONY: lock
 lock: ## write requirements.lock anew from pyproject.toml
@@ -147,6 +156,6 @@ lock: ## write requirements.lock anew from pyproject.toml
 
 .PHONY: clean
 clean: ## remove .venv, the demo's files and the tools' caches (not the cache of weights)
-	@rm -rf $(VENV) $(PEERS) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	@rm -rf $(VENV) $(PEERS) .demo .loadtest build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

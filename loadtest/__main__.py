@@ -20,6 +20,7 @@ import click
 from loadtest.corpus import CorpusError, read_corpus
 from loadtest.launch import Launch, LaunchError, own_server, serve_command
 from loadtest.report import write_report
+from loadtest.restarts import NoEngineError
 from loadtest.scenarios import agents, chaos, contract, drain, greedy, soak, swap
 from loadtest.stage import Findings, Stage, StageError
 from router.client import PointsmanError
@@ -117,7 +118,7 @@ def main(
         stage = (address, corpus, cast("Scale", scale), seed)
         with tempfile.TemporaryDirectory(prefix="loadtest-") as scratch:
             findings = asyncio.run(play(scenario, plan, *stage, Path(scratch), launch))
-    except (CorpusError, LaunchError, StageError, PointsmanError) as error:
+    except (CorpusError, LaunchError, NoEngineError, StageError, PointsmanError) as error:
         click.echo(f"loadtest {scenario}: {error}", err=True)
         raise click.exceptions.Exit(EXIT_NOT_PLAYED) from error
     setting = {

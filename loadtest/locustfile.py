@@ -37,6 +37,11 @@ from router.rpc.router_pb2_grpc import RouterServiceStub
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+CALLS_AT_ONCE = 4096
+"""Each call under way holds one of gevent's threads; of the ten there are by default, an eleventh
+call would wait for one, unsent, and the server would be blamed for the time."""
+
+gevent.get_hub().threadpool.maxsize = CALLS_AT_ONCE
 grpc_gevent.init_gevent()
 
 TASK_VARIABLE = "POINTSMAN_LOAD_TASK"

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from loadtest.caller import Caller
-    from loadtest.records import Ending
+    from loadtest.records import ClientLedger, Ending
 
 LONGEST_PAUSE_S: Final = 5.0
+POLL_S: Final = 0.01
+LONGEST_SILENCE_S: Final = 120.0
 UNTOLD_PAUSE_S: Final = 0.05
 """Pause after an end that says nothing about coming back, so that no client spins."""
 
@@ -79,6 +81,24 @@ def pause_s(ending: Ending) -> float:
     """Return how long a client that heeds the server waits after an end without an answer."""
     told_s = ending.retry_after_s
     return UNTOLD_PAUSE_S if told_s is None else min(told_s, LONGEST_PAUSE_S)
+
+
+async def answers(ledger: ClientLedger, count: int) -> None:
+    """Wait until so many more requests were answered.
+
+    Raises:
+        TimeoutError: not one of them came for long.
+
+    """
+
+    def answered() -> int:
+        return sum(r.ending is not None and r.ending.answer is not None for r in ledger.records)
+
+    wanted = answered() + count
+    while (seen := answered()) < wanted:
+        async with asyncio.timeout(LONGEST_SILENCE_S):
+            while answered() == seen:  # noqa: ASYNC110  (the load makes it come)
+                await asyncio.sleep(POLL_S)
 
 
 async def open_loop(

@@ -88,7 +88,7 @@ def stacked_bars(
 ) -> str:
     """Draw bars of equal width from the axis's low end on, the series upon each other."""
     sums = [sum(column) for column in zip(*bars.values(), strict=True)]
-    y = linear_axis(label, 0.0, max(sums, default=0.0))
+    y = linear_axis(label, 0.0, 1.15 * max(sums, default=0.0))
     parts = [_frame(x, y)]
     bases = [0.0] * len(sums)
     for index, (name, values) in enumerate(bars.items()):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from loadtest.percentiles import Percentiles
     from loadtest.stage import Findings
 
+HEADROOM: Final = 1.15
+"""Room above the highest value, where the legend stands."""
 MOST_BARS: Final = 120
 MIB: Final = 1 << 20
 STYLE: Final = """
@@ -165,8 +167,7 @@ def _percentile_table(percentiles: dict[Outcome, Percentiles]) -> str:
 
 
 def _percentile_plot(percentiles: dict[Outcome, Percentiles]) -> str:
-    lines: dict[str, list[plots.Point]] = {}
-    highest, longest = 0.0, 0.0
+    drawn = []
     for outcome, found in percentiles.items():
         inside = [(p, s) for p, s in found.curve if p < 100]
         if not inside:
@@ -174,10 +175,10 @@ def _percentile_plot(percentiles: dict[Outcome, Percentiles]) -> str:
         # The last point stands at the highest percentile that so many values can tell.
         last = 100 * (1 - 1 / (found.count + 1))
         curve = [*((p, s) for p, s in inside if p < last), (last, found.stated_s[100.0])]
-        lines[outcome.value] = [(plots.nines(p), 1000 * s) for p, s in curve]
-        highest, longest = max(highest, last), max(longest, 1000 * found.stated_s[100.0])
-    axis = plots.linear_axis("milliseconds", 0.0, longest)
-    return plots.line_plot(plots.percentile_axis(highest), axis, lines)
+        line = [(plots.nines(p), 1000 * s) for p, s in curve]
+        axis = plots.linear_axis("milliseconds", 0.0, HEADROOM * line[-1][1])
+        drawn.append(plots.line_plot(plots.percentile_axis(last), axis, {outcome.value: line}))
+    return "".join(drawn)
 
 
 def _began_s(findings: Findings) -> float:
@@ -257,5 +258,5 @@ def _over_time(
     if not points:
         return []
     x = plots.linear_axis("seconds", min(p[0] for p in points), max(p[0] for p in points))
-    y = plots.linear_axis(label, 0.0, 1.05 * max(p[1] for p in points))
+    y = plots.linear_axis(label, 0.0, HEADROOM * max(p[1] for p in points))
     return [f"<h2>{html.escape(title)}</h2>", plots.line_plot(x, y, lines, marks)]

@@ -1,7 +1,8 @@
 """What every scenario plays on, and the audit that every scenario ends with.
 
 Owns the order of an audit: the server at rest, the counters before, the load, the server at rest,
-the counters after, then each answer's request alone. Never judges by itself.
+the counters after, then each answer's request alone, by an engine that has seen no load. Never
+judges by itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from loadtest import identity, verdicts
 from loadtest.caller import Caller
 from loadtest.reconcile import Counters, Reconciliation, reconcile
 from loadtest.records import ClientLedger
+from loadtest.restarts import fresh_engine
 from router.client import AsyncClient, ClientConfig
 
 if TYPE_CHECKING:
@@ -144,6 +146,19 @@ async def answers_alone(stage: Stage, asked: Iterable[Asked]) -> dict[Asked, byt
     return found
 
 
+async def warm(stage: Stage, client: AsyncClient) -> None:
+    """Ask each case once, so that what follows is measured on an engine past its first growth."""
+    digest = (await client.get_catalog()).catalog.digest
+    await answers_alone(stage, [(case, digest) for case in range(len(stage.corpus.texts))])
+
+
+async def _open_all(client: AsyncClient, digests: Iterable[str]) -> None:
+    """Open catalogs that a new engine has not: it opens those alone that names stand for."""
+    served = {catalog.digest for catalog in await client.list_catalogs()}
+    for digest in sorted(set(digests) - served):
+        await client.activate_catalog(digest, name=f"alone-{digest[:12]}")
+
+
 @dataclass(frozen=True, slots=True)
 class Audited:
     """The audit of a server that is still there."""
@@ -162,7 +177,13 @@ async def audit(
     reconciliation = reconcile(
         ledger.tally(), Counters.from_stats(before), Counters.from_stats(after)
     )
-    alone = await answers_alone(stage, identity.wanted(ledger.records))
+    wanted = identity.wanted(ledger.records)
+    if stage.server is not None:
+        # The engine keeps what prompts have read: were it asked again, it might read off what it
+        # computed under load, and agree with itself.
+        await fresh_engine(stage.server, client)
+        await _open_all(client, {digest for _, digest in wanted})
+    alone = await answers_alone(stage, wanted)
     comparison = identity.compare(ledger.records, alone)
     return Audited(
         after,

@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING, Final
 from loadtest import verdicts
 from loadtest.caller import Caller
 from loadtest.judges import Kill, judge_chaos
-from loadtest.loops import closed_loop, endless
+from loadtest.loops import answers, closed_loop, endless
 from loadtest.records import ClientLedger
+from loadtest.restarts import engine_pid, served_again
 from loadtest.sampling import sampling
-from loadtest.stage import Findings, Stage, StageError, at_rest, audit
+from loadtest.stage import Findings, Stage, at_rest, audit
 
 if TYPE_CHECKING:
     from loadtest.launch import OwnServer
-    from router.client import AsyncClient, ServerStats
+    from router.client import AsyncClient
 
-POLL_S: Final = 0.02
 SETTLE_S: Final = 0.05
 """Time in which the server takes in what the engine had sent before it was stopped."""
-AGAIN_LIMIT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +40,23 @@ class Plan:
     Attributes:
         clients: how many ask without a pause.
         kills: how often the engine is killed.
-        mean_wait_s: mean time from serving to the next kill, exponential.
+        answers_between: most answers that come before a kill; how many is drawn, at least one.
+        mean_wait_s: mean time from the last of them to the kill, exponential.
         timeout_s: time each request is given.
 
     """
 
     clients: int = 32
     kills: int = 12
-    mean_wait_s: float = 2.0
+    answers_between: int = 32
+    mean_wait_s: float = 1.0
     timeout_s: float = 60.0
 
 
-PLANS: Final = {"small": Plan(clients=24, kills=3, mean_wait_s=0.5), "full": Plan()}
+PLANS: Final = {
+    "small": Plan(clients=24, kills=3, answers_between=12, mean_wait_s=0.3),
+    "full": Plan(),
+}
 
 
 async def play(stage: Stage, plan: Plan) -> Findings:
@@ -73,6 +77,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
             clients = endless(names, len(stage.corpus.texts))
             group.create_task(closed_loop(caller, clients, lambda: not over))
             for _ in range(plan.kills):
+                await answers(ledger, dice.randint(1, plan.answers_between))
                 await asyncio.sleep(dice.expovariate(1 / plan.mean_wait_s))
                 kills.append(await _kill(server, control))
                 if math.isnan(kills[-1].serving_again_s):
@@ -110,9 +115,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
 
 async def _kill(server: OwnServer, control: AsyncClient) -> Kill:
     """Stop the engine, count what it holds, kill it, and wait until the server serves again."""
-    pid = server.engine_pid()
-    if pid is None:
-        raise StageError("the server's engine process is not found among its children")
+    pid = engine_pid(server)
     os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(SETTLE_S)
@@ -121,16 +124,6 @@ async def _kill(server: OwnServer, control: AsyncClient) -> Kill:
         os.kill(pid, signal.SIGKILL)
     at_s = time.monotonic()
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(AGAIN_LIMIT_S):
-            await _served_again(control, stats)
-            return Kill(at_s, stats.alive, stats.slots, time.monotonic())
+        await served_again(control, stats.engine_starts)
+        return Kill(at_s, stats.alive, stats.slots, time.monotonic())
     return Kill(at_s, stats.alive, stats.slots, math.nan)
-
-
-async def _served_again(control: AsyncClient, before: ServerStats) -> None:
-    """Wait for one more start and for SERVING: right after a kill it may not have been noticed."""
-    while True:
-        stats = await control.stats()
-        if stats.engine_starts > before.engine_starts and await control.is_serving():
-            return
-        await asyncio.sleep(POLL_S)

@@ -16,7 +16,7 @@ from loadtest.loops import closed_loop, endless
 from loadtest.percentiles import percentiles_of
 from loadtest.records import ClientLedger
 from loadtest.sampling import sampling
-from loadtest.stage import Findings, Stage, at_rest, audit
+from loadtest.stage import Findings, Stage, at_rest, audit, warm
 
 if TYPE_CHECKING:
     from loadtest.records import Record
@@ -49,6 +49,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
     """Let all ask at once, and judge who was served."""
     ledger = ClientLedger()
     async with stage.control() as control:
+        await warm(stage, control)
         before = await at_rest(control)
         async with (
             Caller(stage.address, stage.corpus, ledger, plan.timeout_s, MOST_CONNECTIONS) as caller,

@@ -15,7 +15,7 @@ from loadtest.judges import judge_memory
 from loadtest.loops import closed_loop, endless
 from loadtest.records import ClientLedger
 from loadtest.sampling import sampling
-from loadtest.stage import Findings, Stage, at_rest, audit
+from loadtest.stage import Findings, Stage, at_rest, audit, warm
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
     server = stage.own_server("soak")
     ledger = ClientLedger()
     async with stage.control() as control:
+        await warm(stage, control)
         before = await at_rest(control)
         async with (
             Caller(stage.address, stage.corpus, ledger, plan.timeout_s, plan.clients) as caller,

@@ -15,7 +15,7 @@ from typing import Final
 from loadtest import verdicts
 from loadtest.caller import Caller
 from loadtest.judges import Activation, judge_swap
-from loadtest.loops import closed_loop, endless
+from loadtest.loops import answers, closed_loop, endless
 from loadtest.records import ClientLedger
 from loadtest.sampling import sampling
 from loadtest.stage import Findings, Stage, at_rest, audit
@@ -59,7 +59,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
             names = [f"client-{number}" for number in range(plan.clients)]
             clients = endless(names, len(stage.corpus.texts))
             group.create_task(closed_loop(caller, clients, lambda: not over))
-            await _answers(ledger, plan.ends_between)
+            await answers(ledger, plan.ends_between)
             other = await control.compile_catalog(content)
             for digest in itertools.islice(
                 itertools.cycle((other.digest, first.digest)), plan.swaps
@@ -67,7 +67,7 @@ async def play(stage: Stage, plan: Plan) -> Findings:
                 asked_s = time.monotonic()
                 await control.activate_catalog(digest)
                 activations.append(Activation(digest, asked_s, time.monotonic()))
-                await _answers(ledger, plan.ends_between)
+                await answers(ledger, plan.ends_between)
             over = True
         if activations[-1].digest != first.digest:
             await control.activate_catalog(first.digest)
@@ -88,14 +88,3 @@ async def play(stage: Stage, plan: Plan) -> Findings:
         marks=[(a.confirmed_s, a.digest[:6]) for a in activations[1:]],
         notes=[f"longest activation: {longest:.3f} s"],
     )
-
-
-async def _answers(ledger: ClientLedger, count: int) -> None:
-    """Wait until so many more requests were answered."""
-
-    def answered() -> int:
-        return sum(r.ending is not None and r.ending.answer is not None for r in ledger.records)
-
-    wanted = answered() + count
-    while answered() < wanted:  # noqa: ASYNC110  (the load makes it come)
-        await asyncio.sleep(0.01)

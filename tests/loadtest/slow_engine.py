@@ -1,7 +1,8 @@
 """The services' fake engine, with requests that take a while, and with faults to be found.
 
-Files in the control folder steer it: `takes` holds the number of steps that a request runs, and
-where `flip` is, every seventh answer has one bit changed.
+Files in the control folder steer it: `takes` holds the number of steps that a request runs; where
+`flip` is, every seventh answer has one bit changed; where `keep` is, an answer that was computed
+beside others has it changed, and is kept for the next time that the same is asked.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class SlowBackend(FakeBackend):
         self.takes = int(takes.read_text(encoding="ascii")) if takes.exists() else 1
         self.ages: dict[int, int] = {}
         self.answers = 0
+        self.kept: dict[str, float] = {}
 
     def submit(self, job: RouteJob) -> int:
         handle = super().submit(job)
@@ -52,10 +54,13 @@ class SlowBackend(FakeBackend):
     def answer(self, job: RouteJob) -> Answer:
         answer = super().answer(job)
         self.answers += 1
-        if self.answers % FLIP_EVERY or not (self.control / "flip").exists():
-            return answer
         ranked = answer.ranked
         changed = math.nextafter(ranked.none_probability, 1)
+        if (self.control / "keep").exists():
+            mine = changed if len(self.ages) > 1 else ranked.none_probability
+            changed = self.kept.setdefault(job.text, mine)
+        elif self.answers % FLIP_EVERY or not (self.control / "flip").exists():
+            return answer
         return dataclasses.replace(
             answer, ranked=dataclasses.replace(ranked, none_probability=changed)
         )

@@ -164,7 +164,7 @@ def test_a_failed_verdict_fails_the_run_and_is_shown(tmp_path: Path) -> None:
         assert words in text
     for words in ("failed CONNECTION_LOST", "refused QUEUE_FULL", "a note", "kill", "MiB"):
         assert words in text
-    assert page.drawn.count("svg") == 5
+    assert page.drawn.count("svg") == 7
     document = json.loads((tmp_path / "contract.json").read_text(encoding="utf-8"))
     assert document["passed"] is False
     assert document["reconciliation"]["rows"][0]["holds"] is False

@@ -79,14 +79,23 @@ async def test_contract_in_an_open_loop(fake: Prepare) -> None:
 
 @pytest.mark.slow
 async def test_contract_offered_by_locust(fake: Prepare) -> None:
-    """Locust's users offer the same, and tell Locust's statistics refusals by reason."""
-    prepared = fake(2, 3)
-    prepared.set("takes", "5")
+    """Locust's users offer the same, and tell Locust's statistics refusals by reason.
+
+    No refusal takes as long as an answer: no call waits for a thread of gevent's.
+    """
+    prepared = fake(30, 0)
+    prepared = replace(prepared, corpus=replace(prepared.corpus, texts=("fly_kite",)))
+    prepared.set("takes", "1000")
     findings = await play(
-        prepared, "contract", contract.Plan(mode="locust", requests=96, clients=12)
+        prepared, "contract", contract.Plan(mode="locust", requests=80, clients=40)
     )
     assert not failed(findings)
-    assert len({record.client for record in findings.records}) == 12
+    assert len({record.client for record in findings.records}) == 40
+    latencies_s: dict[Outcome, list[float]] = {Outcome.ANSWERED: [], Outcome.REFUSED: []}
+    for record in findings.records:
+        assert record.ending is not None
+        latencies_s[record.ending.outcome].append(record.latency_s)
+    assert max(latencies_s[Outcome.REFUSED]) < min(latencies_s[Outcome.ANSWERED])
     stats = json.loads((prepared.folder / "locust" / "stats.json").read_text(encoding="utf-8"))
     counts = {each["name"]: each["num_requests"] for each in stats}
     assert counts == {
@@ -102,6 +111,15 @@ async def test_a_changed_bit_fails_the_run(fake: Prepare) -> None:
     findings = await play(prepared, "contract", contract.Plan(requests=40, clients=4))
     assert failed(findings).keys() == {"answers under load have the bits of answers alone"}
     assert "none_probability" in findings.comparison.examples[0]
+
+
+async def test_what_an_engine_keeps_from_the_load_does_not_vouch_for_it(fake: Prepare) -> None:
+    """Wrong answers that are kept, and given again when asked alone, are found all the same."""
+    prepared = fake(2, 3)
+    prepared.set("takes", "5")
+    prepared.set("keep")
+    findings = await play(prepared, "contract", contract.Plan(requests=40, clients=4))
+    assert failed(findings).keys() == {"answers under load have the bits of answers alone"}
 
 
 async def test_a_caller_that_the_ledger_does_not_know_fails_the_run(
