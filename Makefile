@@ -115,23 +115,15 @@ bench-peers: $(PEERS)/.ready kernels assets ## beside llama-cpp-python, outlines
 	@POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PEERS)/bin/python -m benchmarks.peers \
 		--json $(RESULTS)/peers.json
 
-.PHONY: loadtest
-loadtest: kernels assets ## the short load scenarios, each against a server of its own
-	@failed=""; for scenario in contract drain swap chaos greedy agents; do \
-		echo "==> $$scenario"; \
-		POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PY) -m loadtest $$scenario || failed="$$failed $$scenario"; \
-	done; \
-	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
-
 .PHONY: accuracy
 accuracy: kernels assets ## how often the right tool is chosen (needs the development data)
 	@$(PY) -m benchmarks.accuracy --data "$(SHARED_DATA)" --json benchmarks/results/accuracy.json
 
 # Each ends with its verdicts; the reports lie in .loadtest/.
 .PHONY: loadtest
-loadtest: kernels assets ## load with an audit of every request: contract, drain, swap, chaos in small
+loadtest: kernels assets ## load with an audit of every request: the short scenarios
 	@export POINTSMAN_SHARED_DATA="$(SHARED_DATA)"; status=0; \
-	for run in contract "contract --mode open" "contract --mode locust" drain swap chaos; do \
+	for run in contract "contract --mode open" "contract --mode locust" drain swap chaos greedy; do \
 		echo "==> loadtest $$run"; \
 		$(PY) -m loadtest $$run --out ".loadtest/$$(echo $$run | sed 's| --mode |-|')" || status=$$?; \
 	done; exit $$status
