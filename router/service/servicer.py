@@ -16,6 +16,7 @@ from router.engine.supervisor import EngineState
 from router.rpc import router_pb2 as pb
 from router.rpc import router_pb2_grpc
 from router.service import log
+from router.service.ledger import TOOLS_COUNTED
 from router.service.refusals import NoAnswerError, Outcome
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ STREAM_WINDOW: Final = 256
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 DIAGNOSTICS_MAX: Final = 1000
-TOOLS_MAX: Final = 100
+TOOLS_DEFAULT: Final = 100
 
 _FORMATS: Final[dict[pb.SourceFormat.ValueType, str]] = {
     pb.SOURCE_FORMAT_UNSPECIFIED: "auto",
@@ -197,8 +198,8 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         self, request: pb.StatsRequest, context: ServicerContext[Any, Any]
     ) -> pb.StatsResponse:
         """Report the counters."""
-        del request, context
-        return self._stats()
+        del context
+        return self._stats(min(request.max_tools or TOOLS_DEFAULT, TOOLS_COUNTED))
 
     def _deadline(self, context: ServicerContext[Any, Any]) -> float:
         remaining = context.time_remaining()
@@ -295,9 +296,9 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         log.event("activated", catalog=catalog.name, digest=catalog.digest, before=before)
         return pb.ActivateCatalogResponse(catalog=catalog, previous_digest=before)
 
-    def _stats(self) -> pb.StatsResponse:
+    def _stats(self, max_tools: int) -> pb.StatsResponse:
         counts, admission, engine = self._ledger.counts, self._admission, self._engine
-        samples, p50_s, p99_s = self._ledger.latency_s()
+        samples, p50_s, p90_s, p99_s = self._ledger.latency_s()
         reasons = sorted(counts.reasons.items())
         return pb.StatsResponse(
             ledger=pb.Ledger(
@@ -319,18 +320,23 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                 queued_peak=admission.queued_peak,
             ),
             latency=pb.Latency(
-                samples=samples, p50_micros=round(1e6 * p50_s), p99_micros=round(1e6 * p99_s)
+                samples=samples,
+                p50_micros=round(1e6 * p50_s),
+                p90_micros=round(1e6 * p90_s),
+                p99_micros=round(1e6 * p99_s),
             ),
             tools=[
                 pb.ToolCount(name=name, count=count)
-                for name, count in self._ledger.tools.most_common(TOOLS_MAX)
+                for name, count in self._ledger.tools.most_common(max_tools)
             ],
             engine=pb.EngineState(
                 serving=engine.state is EngineState.SERVING,
                 model_digest=engine.facts.model_digest if engine.facts is not None else "",
                 starts=engine.starts,
+                state=engine.state.value,
             ),
             uptime_seconds=asyncio.get_running_loop().time() - self._started,
+            tools_counted=len(self._ledger.tools),
         )
 
 
