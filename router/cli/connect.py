@@ -73,21 +73,36 @@ def connect(
     key: Path | None,
     token_file: Path | None,
 ) -> Client:
-    """Return a client for the options of `address_options`.
+    """Return a client for the options of `address_options`; raises click.UsageError."""
+    config = client_config(tls=tls, ca=ca, cert=cert, key=key, token_file=token_file)
+    try:
+        return Client(address, config)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def client_config(
+    *,
+    tls: bool,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    token_file: Path | None,
+) -> ClientConfig:
+    """Return how a server is reached by the options of `address_options`.
 
     Raises:
-        click.UsageError: they contradict one another, or a token would be exposed.
+        click.UsageError: they contradict one another, or a file can't be read.
 
     """
     token = os.environ.get(TOKEN_VARIABLE, "")
     try:
         if token_file is not None:
             token = token_file.read_text(encoding="utf-8")
-        config = ClientConfig(
+        return ClientConfig(
             token=token.strip(),
             tls=ClientTls(ca, cert, key) if tls or ca or cert or key else None,
         )
-        return Client(address, config)
     except (OSError, ValueError) as error:
         hint = " (--cert with --key)" if "certificate and key" in str(error) else ""
         raise click.UsageError(f"{error}{hint}") from error

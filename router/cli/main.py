@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "route": ("router.cli.route", "route", "Ask a server which tool a request means."),
     "token": ("router.cli.token", "token", "Make a token for a client."),
     "stats": ("router.cli.stats", "stats", "Show a server's counters."),
+    "top": ("router.cli.top", "top", "Watch a server."),
     "eval": ("router.cli.evaluate", "evaluate", "Measure how often the right tool is chosen."),
 }
 """Name -> module, attribute, short help."""

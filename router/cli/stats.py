@@ -4,46 +4,71 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from catalog_compiler.display import one_line
 from router.cli.connect import address_options, connect, tell_error
+from router.cli.tool_use import TOOLS_COUNTED, CatalogUse, use_of_catalogs
 from router.client import RequestError, ServerStats
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SHOWN_TOOLS = 10
+NAME_CHARS = 80
+PERCENTILES = ("p50", "p90", "p99")
 
 
 @click.command("stats")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option(
+    "--tools",
+    "shown",
+    type=click.IntRange(0, 1000),
+    default=SHOWN_TOOLS,
+    show_default=True,
+    help="Tools listed, of those called and of each catalog's that never were.",
+)
 @address_options(timeout_s=5.0)
-def stats(as_json: bool, address: str, timeout_s: float, **reached: Any) -> None:  # noqa: FBT001
-    """Show a server's counters.
+def stats(
+    as_json: bool,  # noqa: FBT001  (click hands flags over so)
+    shown: int,
+    address: str,
+    timeout_s: float,
+    **reached: Any,
+) -> None:
+    """Show a server's counters, and which tools of its catalogs were never called.
 
     \b
     Exit codes: 0 shown; 2 wrong usage; 4 no server answers; 6 out of time.
     """  # noqa: D301  (click's own mark)
     try:
         with connect(address, **reached) as client:
-            found = client.stats(timeout_s=timeout_s)
+            found = client.stats(max_tools=TOOLS_COUNTED, timeout_s=timeout_s)
+            uses = use_of_catalogs(client, found, timeout_s)
     except RequestError as error:
         tell_error(error, address)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False, indent=2))
+        document = {**dataclasses.asdict(found), "catalogs": list(map(dataclasses.asdict, uses))}
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
         return
-    show(Console(), found)
+    show(Console(), found, uses, shown)
 
 
-def show(console: Console, found: ServerStats) -> None:
+def show(
+    console: Console, found: ServerStats, uses: Sequence[CatalogUse], shown: int = SHOWN_TOOLS
+) -> None:
     """Print the counters."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    state = "serving" if found.serving else "not serving"
-    table.add_row("engine", f"{state}, started {found.engine_starts}x, up {found.uptime_s:.0f} s")
+    table.add_row("engine", engine_line(found))
+    table.add_row("uptime", duration(found.uptime_s))
     table.add_row("model", found.model_digest or "not loaded yet")
     table.add_row(
         "requests",
@@ -54,16 +79,51 @@ def show(console: Console, found: ServerStats) -> None:
     if found.reasons:
         reasons = ", ".join(f"{name} {count}" for name, count in found.reasons.items())
         table.add_row("no answer", Text(reasons))
-    table.add_row(
-        "load",
-        f"{found.alive} of {found.slots} slots (peak {found.alive_peak}), "
-        f"{found.queued} of {found.queue} waiting (peak {found.queued_peak})",
-    )
-    table.add_row(
-        "latency",
-        f"p50 {found.p50_micros / 1000:.1f} ms, p99 {found.p99_micros / 1000:.1f} ms over "
-        f"{found.latency_samples} answers",
-    )
-    for index, (name, count) in enumerate(list(found.tools.items())[:SHOWN_TOOLS]):
-        table.add_row("" if index else "tools", Text(f"{count}x {name or 'no tool fits'}"))
+    table.add_row("slots", f"{found.alive} of {found.slots} in use (peak {found.alive_peak})")
+    table.add_row("queue", f"{found.queued} of {found.queue} waiting (peak {found.queued_peak})")
+    table.add_row("latency", latency_line(found))
+    called = list(found.tools.items())
+    for index, (name, count) in enumerate(called[:shown]):
+        table.add_row("" if index else "tools", Text(f"{count}x {tool_name(name)}"))
+    if found.tools_counted > shown:
+        table.add_row("", f"and {found.tools_counted - shown:,} more")
+    for index, use in enumerate(uses):
+        table.add_row("" if index else "never called", Text(_never_called(use, shown)))
     console.print(table)
+
+
+def engine_line(found: ServerStats) -> str:
+    """Say where the engine stands."""
+    restarts = max(found.engine_starts - 1, 0)
+    return f"{found.engine_state}, {restarts} restart{'' if restarts == 1 else 's'}"
+
+
+def latency_line(found: ServerStats) -> str:
+    """Say how long the latest answers took."""
+    parts = [f"{name} {getattr(found, f'{name}_micros') / 1000:.1f} ms" for name in PERCENTILES]
+    return f"{', '.join(parts)} over the latest {found.latency_samples} answers"
+
+
+def tool_name(name: str) -> str:
+    """Return what is shown for a counted answer."""
+    return one_line(name, NAME_CHARS) if name else "no tool fits"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as days, hours, minutes and seconds."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{rest:02}"
+    return f"{days} d {clock}" if days else clock
+
+
+def _never_called(use: CatalogUse, shown: int) -> str:
+    if use.never_called is None:
+        return f"{use.name}: not known: {use.unknown}"
+    line = f"{use.name}: {use.never_called:,} of {use.tool_count:,} tools"
+    names = [tool_name(name) for name in use.names[:shown]]
+    if not names:
+        return line
+    rest = use.never_called - len(names)
+    return f"{line}: {', '.join(names)}{f' and {rest:,} more' if rest else ''}"

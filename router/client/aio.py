@@ -138,9 +138,10 @@ class AsyncClient:
         reply = await self._call(self._stub.ActivateCatalog, message, timeout_s)
         return CatalogInfo.from_message(reply.catalog), reply.previous_digest
 
-    async def stats(self, *, timeout_s: float | None = None) -> ServerStats:
-        """Return the server's counters."""
-        reply = await self._call(self._stub.Stats, pb.StatsRequest(), timeout_s)
+    async def stats(self, *, max_tools: int = 0, timeout_s: float | None = None) -> ServerStats:
+        """Return the server's counters, with the tools used most: 100, unless more are wanted."""
+        message = pb.StatsRequest(max_tools=max_tools)
+        reply = await self._call(self._stub.Stats, message, timeout_s)
         return ServerStats.from_message(reply)
 
     async def is_serving(self, service: str = "", *, timeout_s: float | None = None) -> bool:

@@ -293,9 +293,11 @@ class ServerStats:
         offered, answered, refused, cancelled, failed, repeated, open: the ledger.
         reasons: count by reason name, without its prefix.
         slots, queue, alive, queued, alive_peak, queued_peak: how full it is and was.
-        latency_samples, p50_micros, p99_micros: over the latest answers.
+        latency_samples, p50_micros, p90_micros, p99_micros: over the latest answers.
         tools: count by tool name, most first; "" counts "no tool fits".
+        tools_counted: how many different ones there are; `tools` may hold fewer.
         serving: whether the engine answers.
+        engine_state: where it stands: starting, serving, silent, down or stopped.
         model_digest: the engine's model.
         engine_starts: how often it was started.
         uptime_s: seconds since the start.
@@ -320,9 +322,12 @@ class ServerStats:
     queued_peak: int
     latency_samples: int
     p50_micros: int
+    p90_micros: int
     p99_micros: int
     tools: Mapping[str, int]
+    tools_counted: int
     serving: bool
+    engine_state: str
     model_digest: str
     engine_starts: int
     uptime_s: float
@@ -350,9 +355,12 @@ class ServerStats:
             queued_peak=load.queued_peak,
             latency_samples=latency.samples,
             p50_micros=latency.p50_micros,
+            p90_micros=latency.p90_micros,
             p99_micros=latency.p99_micros,
             tools={entry.name: entry.count for entry in message.tools},
+            tools_counted=message.tools_counted,
             serving=message.engine.serving,
+            engine_state=message.engine.state,
             model_digest=message.engine.model_digest,
             engine_starts=message.engine.starts,
             uptime_s=message.uptime_seconds,

@@ -905,12 +905,17 @@ class StatsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    MAX_TOOLS_FIELD_NUMBER: _builtins.int
+    max_tools: _builtins.int
+    """Most tools wanted; 0 means 100, at most 10000."""
     def __init__(
         self,
+        *,
+        max_tools: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tools", b"max_tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1045,22 +1050,26 @@ class Latency(_message.Message):
     SAMPLES_FIELD_NUMBER: _builtins.int
     P50_MICROS_FIELD_NUMBER: _builtins.int
     P99_MICROS_FIELD_NUMBER: _builtins.int
+    P90_MICROS_FIELD_NUMBER: _builtins.int
     samples: _builtins.int
     """Answers measured."""
     p50_micros: _builtins.int
     """Half of them were as fast."""
     p99_micros: _builtins.int
     """99 of 100 were as fast."""
+    p90_micros: _builtins.int
+    """9 of 10 were as fast."""
     def __init__(
         self,
         *,
         samples: _builtins.int = ...,
         p50_micros: _builtins.int = ...,
         p99_micros: _builtins.int = ...,
+        p90_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["p50_micros", b"p50_micros", "p99_micros", b"p99_micros", "samples", b"samples"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["p50_micros", b"p50_micros", "p90_micros", b"p90_micros", "p99_micros", b"p99_micros", "samples", b"samples"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1175,22 +1184,26 @@ class EngineState(_message.Message):
     SERVING_FIELD_NUMBER: _builtins.int
     MODEL_DIGEST_FIELD_NUMBER: _builtins.int
     STARTS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     serving: _builtins.bool
     """Whether it answers."""
     model_digest: _builtins.str
     """Digest of its model; empty until it has started once."""
     starts: _builtins.int
     """How often it was started."""
+    state: _builtins.str
+    """Where it stands: "starting", "serving", "silent", "down" or "stopped"."""
     def __init__(
         self,
         *,
         serving: _builtins.bool = ...,
         model_digest: _builtins.str = ...,
         starts: _builtins.int = ...,
+        state: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model_digest", b"model_digest", "serving", b"serving", "starts", b"starts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model_digest", b"model_digest", "serving", b"serving", "starts", b"starts", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1210,8 +1223,13 @@ class StatsResponse(_message.Message):
     UPTIME_SECONDS_FIELD_NUMBER: _builtins.int
     ACCOUNTS_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
+    TOOLS_COUNTED_FIELD_NUMBER: _builtins.int
     uptime_seconds: _builtins.float
     """Seconds since the server started."""
+    tools_counted: _builtins.int
+    """How many different answers were counted, "no tool fits" among them. From 10000 on, further
+    tools are in the totals alone.
+    """
     @_builtins.property
     def ledger(self) -> Global___Ledger:
         """The requests' ledger."""
@@ -1226,7 +1244,7 @@ class StatsResponse(_message.Message):
 
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCount]:
-        """The tools answered most often, at most 100."""
+        """The tools answered most often, as many as were asked for."""
 
     @_builtins.property
     def engine(self) -> Global___EngineState:
@@ -1251,10 +1269,11 @@ class StatsResponse(_message.Message):
         uptime_seconds: _builtins.float = ...,
         accounts: Global___Accounts | None = ...,
         clients: _abc.Iterable[Global___ClientCount] | None = ...,
+        tools_counted: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

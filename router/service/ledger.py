@@ -186,13 +186,14 @@ class Ledger:
         """Return the clients that offered most, with their counts, ties by id."""
         return heapq.nsmallest(count, self.clients.items(), key=lambda c: (-c[1].offered, c[0]))
 
-    def latency_s(self) -> tuple[int, float, float]:
-        """Return the number of latest answers, and the p50 and p99 of their seconds."""
+    def latency_s(self) -> tuple[int, float, float, float]:
+        """Return the number of latest answers, and the p50, p90 and p99 of their seconds."""
         ordered = sorted(self._latencies_s)
         if not ordered:
-            return 0, 0.0, 0.0
+            return 0, 0.0, 0.0, 0.0
         last = len(ordered) - 1
-        return len(ordered), ordered[round(0.5 * last)], ordered[round(0.99 * last)]
+        p50_s, p90_s, p99_s = (ordered[round(share * last)] for share in (0.5, 0.9, 0.99))
+        return len(ordered), p50_s, p90_s, p99_s
 
     def _of(self, client: str) -> ClientCounts:
         found = self.clients.get(client)

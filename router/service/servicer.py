@@ -18,6 +18,7 @@ from router.rpc import router_pb2 as pb
 from router.rpc import router_pb2_grpc
 from router.service import log
 from router.service.clients import identify
+from router.service.ledger import TOOLS_COUNTED
 from router.service.parsing import Garbled, parsed
 from router.service.refusals import NoAnswerError, Outcome
 
@@ -54,7 +55,7 @@ STREAM_PAUSE_S: Final = 1.0
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 DIAGNOSTICS_MAX: Final = 1000
-TOOLS_MAX: Final = 100
+TOOLS_DEFAULT: Final = 100
 CLIENTS_MAX: Final = 100
 
 _FORMATS: Final[dict[pb.SourceFormat.ValueType, str]] = {
@@ -295,8 +296,8 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         self, request: pb.StatsRequest, context: ServicerContext[Any, Any]
     ) -> pb.StatsResponse:
         self._caller(context)
-        parsed(request)
-        return self._stats()
+        known = parsed(request)
+        return self._stats(min(known.max_tools or TOOLS_DEFAULT, TOOLS_COUNTED))
 
     async def _get_catalog(
         self, request: pb.GetCatalogRequest, context: ServicerContext[Any, Any]
@@ -376,9 +377,9 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         log.event("activated", catalog=catalog.name, digest=catalog.digest, before=before)
         return pb.ActivateCatalogResponse(catalog=catalog, previous_digest=before)
 
-    def _stats(self) -> pb.StatsResponse:
+    def _stats(self, max_tools: int) -> pb.StatsResponse:
         counts, admission, engine = self._ledger.counts, self._admission, self._engine
-        samples, p50_s, p99_s = self._ledger.latency_s()
+        samples, p50_s, p90_s, p99_s = self._ledger.latency_s()
         reasons = sorted(counts.reasons.items())
         return pb.StatsResponse(
             ledger=pb.Ledger(
@@ -400,16 +401,20 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                 queued_peak=admission.queued_peak,
             ),
             latency=pb.Latency(
-                samples=samples, p50_micros=round(1e6 * p50_s), p99_micros=round(1e6 * p99_s)
+                samples=samples,
+                p50_micros=round(1e6 * p50_s),
+                p90_micros=round(1e6 * p90_s),
+                p99_micros=round(1e6 * p99_s),
             ),
             tools=[
                 pb.ToolCount(name=name, count=count)
-                for name, count in self._ledger.tools.most_common(TOOLS_MAX)
+                for name, count in self._ledger.tools.most_common(max_tools)
             ],
             engine=pb.EngineState(
                 serving=engine.state is EngineState.SERVING,
                 model_digest=engine.facts.model_digest if engine.facts is not None else "",
                 starts=engine.starts,
+                state=engine.state.value,
             ),
             uptime_seconds=asyncio.get_running_loop().time() - self._started,
             accounts=pb.Accounts(
@@ -425,6 +430,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                 )
                 for name, c in self._ledger.busiest(CLIENTS_MAX)
             ],
+            tools_counted=len(self._ledger.tools),
         )
 
 
