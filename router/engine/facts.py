@@ -60,12 +60,14 @@ class EngineFacts:
         model_digest: digest of the model's files, hex.
         catalogs: those opened at the start, in the order asked for.
         slot_tokens: tokens of KV memory that each slot stands for.
+        probe_s: seconds that one request took, alone.
 
     """
 
     model_digest: str
     catalogs: tuple[CatalogFacts, ...]
     slot_tokens: int
+    probe_s: float
 
 
 @dataclass(frozen=True, slots=True)

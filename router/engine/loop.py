@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import queue
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -63,6 +64,8 @@ class EngineLoop:
         self._handles: dict[int, int] = {}  # message id -> handle
         self._probing: dict[int, tuple[int, CatalogFacts]] = {}  # handle -> (message id, facts)
         self._stopping = False
+        self.probe_s = 0.0
+        """Seconds that the latest probe at the start took, alone."""
 
     def open_at_start(self, paths: tuple[str, ...]) -> list[CatalogFacts]:
         """Open catalogs and route the probe over each, alone.
@@ -75,10 +78,12 @@ class EngineLoop:
         opened = []
         for path in paths:
             facts = self._backend.open_catalog(Path(path))
+            began = time.perf_counter()
             handle = self._backend.submit(_probe(facts))
             ended: list[Ended] = []
             while not ended:
                 ended = self._backend.step()
+            self.probe_s = time.perf_counter() - began
             _check_probe(facts, handle, ended[0])
             opened.append(facts)
         return opened

@@ -55,7 +55,7 @@ def run_engine(make_backend: BackendFactory) -> int:
         catalogs = [dataclasses.asdict(facts) for facts in loop.open_at_start(config.catalogs)]
         send({
             "op": "ready", "model_digest": backend.model_digest, "catalogs": catalogs,
-            "slot_tokens": backend.slot_tokens,
+            "slot_tokens": backend.slot_tokens, "probe_s": loop.probe_s,
         })  # fmt: skip
         loop.run()
     except BrokenPipeError:

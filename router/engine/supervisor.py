@@ -316,7 +316,9 @@ class Supervisor:
 
     def _become_ready(self, message: Message) -> None:
         catalogs = tuple(wire.catalog_from_wire(raw) for raw in message["catalogs"])
-        self.facts = EngineFacts(message["model_digest"], catalogs, message["slot_tokens"])
+        self.facts = EngineFacts(
+            message["model_digest"], catalogs, message["slot_tokens"], message["probe_s"]
+        )
         if self._first is not None and not self._first.done():
             self._first.set_result(self.facts)
         if self.state is not EngineState.STOPPED:

@@ -341,7 +341,9 @@ class Usage(_message.Message):
     scored_tokens: _builtins.int
     """Tokens the router's model gave a score to."""
     passes: _builtins.int
-    """Forward passes the request took part in."""
+    """Forward passes the request took part in. Passes are shared, so neighbours can change how many
+    they are; they change no other number here.
+    """
     shortlist_size: _builtins.int
     """Tools the model chose among."""
     catalog_size: _builtins.int
@@ -374,7 +376,9 @@ Global___Usage: _TypeAlias = Usage  # noqa: Y015
 
 @_typing.final
 class Timings(_message.Message):
-    """Where the time went. The only part of an answer that differs from one time to the next."""
+    """Where the time went. With Usage.passes the only part of an answer that differs from one time to
+    the next.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

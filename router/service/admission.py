@@ -28,7 +28,7 @@ SMOOTHING: Final = 0.1
 """Weight of the latest service time in the running mean."""
 
 UNMEASURED_SERVICE_S: Final = 0.5
-"""Assumed service time until one has been measured; used for pushback only."""
+"""Assumed until anything has been measured; used for pushback only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,14 @@ class Admission:
         self._orders = itertools.count()
         self._pushback = Pushback()
         self._service_s: float | None = None
+        self._expected_s: float | None = None
+
+    def expect(self, alone_s: float) -> None:
+        """Say what a request takes alone; with all slots in use each takes about as many times it.
+
+        Pauses are told by it until answers have been measured.
+        """
+        self._expected_s = alone_s * self.slots
 
     @property
     def idle(self) -> bool:
@@ -255,7 +263,7 @@ class Admission:
 
     def _pause_s(self, whom: str, slots: int) -> float:
         """Return when one of so many slots comes free that nobody was told of before."""
-        service_s = self._service_s or UNMEASURED_SERVICE_S
+        service_s = self._service_s or self._expected_s or UNMEASURED_SERVICE_S
         return self._pushback.next_s(asyncio.get_running_loop().time(), whom, service_s / slots)
 
     def _expected_wait_s(self, client: _Client) -> float:

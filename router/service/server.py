@@ -153,6 +153,7 @@ class Server:
         """
         facts = await self._engine.ready()
         self.book.begin(self._names, facts)
+        self.admission.expect(facts.probe_s)
         self._ready = True
         self._tell_health()
         return facts

@@ -194,6 +194,18 @@ async def test_the_wait_told_to_a_newcomer_is_that_of_its_turn() -> None:
     assert caught.value.retry_after_s == 10.5
 
 
+async def test_before_any_answer_pauses_are_those_of_the_starts_own_request() -> None:
+    """A request takes 0.4 s alone: a place comes free every 0.4 s, however many slots there are."""
+    for slots in (1, 8):
+        crowd = Crowd(slots, queue=0)
+        crowd.admission.expect(0.4)
+        await crowd.ask("a", slots)
+        for turn in (1, 2):
+            with pytest.raises(NoAnswerError) as caught:
+                await crowd.admission.enter(never, Share("b"))
+            assert caught.value.retry_after_s == pytest.approx(0.4 * turn, abs=0.1)
+
+
 def test_those_turned_away_are_told_different_moments() -> None:
     """A place comes free every 0.1 s: the third is told 0.3 s, and one 0.2 s later 0.2 s."""
     pushback = Pushback()
