@@ -246,6 +246,9 @@ class _StreamSpans:
     async def reading(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Hand requests on, each with a span that begins now."""
         async for item in requests:
+            if not isinstance(item, pb.RouteStreamRequest):
+                yield item  # bytes that are no message: nothing is known to tell of
+                continue
             # As the service would: without an id its result could not be told.
             item.request.request_id = item.request.request_id or uuid.uuid4().hex
             span = CallSpan(self._tracer, "", self._parent)

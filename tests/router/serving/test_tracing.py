@@ -190,6 +190,24 @@ async def test_a_stream_has_a_span_for_each_request(traced: Traced) -> None:
     assert (found["fly_kite"].attributes or {})["pointsman.tool"] == "fly_kite"
 
 
+async def test_bytes_that_are_no_message_pass_the_tracer(traced: Traced) -> None:
+    """They are refused as without it, and the stream's other requests have their spans."""
+    name = f"/{pb.DESCRIPTOR.services_by_name['RouterService'].full_name}"
+    good = pb.RouteStreamRequest(request=pb.RouteRequest(request_id="g", text="fly_kite"))
+    async with grpc.aio.insecure_channel(traced.service.address) as channel:
+        stream = channel.stream_stream(f"{name}/RouteStream")(
+            iter([b"\xff\xff", good.SerializeToString()])
+        )
+        results = [pb.RouteStreamResponse.FromString(r) async for r in stream]
+        assert sorted(r.WhichOneof("result") for r in results) == ["answer", "refusal"]
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary(f"{name}/Route")(b"\xff\xff")
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    span = await traced.span("/Route")
+    assert (span.attributes or {})["pointsman.reason"] == "INVALID"
+    assert [s.name for s in traced.spans() if s.name == "route"] == ["route"]
+
+
 async def test_a_dropped_stream_ends_its_spans(traced: Traced) -> None:
     """Requests that run when the caller goes are cancelled, and none is left open."""
     call = traced.stub.RouteStream()
