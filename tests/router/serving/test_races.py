@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,13 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from router.client import ClientConfig, FailedError, RefusedError, RouteQuery
+from router.client import (
+    ClientConfig,
+    FailedError,
+    RefusedError,
+    RouteQuery,
+    ServerUnavailableError,
+)
 from router.client.aio import AsyncClient
 from router.engine.supervisor import EngineState
 from router.rpc import router_pb2 as pb
@@ -24,6 +31,8 @@ from router.service.refusals import NoAnswerError
 from tests.router.serving.conftest import serving, until, until_async
 
 if TYPE_CHECKING:
+    from router.client import RouteAnswer
+    from router.service.admission import Admission
     from tests.router.serving.conftest import Service
 
 CALLER = Caller("c", EVERYBODY)
@@ -124,7 +133,9 @@ async def test_a_deadline_at_any_moment_is_one_outcome(service: Service) -> None
 async def test_ten_thousand_cancels_leave_nothing_behind(tmp_path: Path) -> None:
     """Waves of cancels at drawn moments: slots come back, and resident memory stays flat."""
     async with serving(tmp_path, ServiceConfig(slots=8, queue=WAVE)) as service:
-        config = ClientConfig(attempts=1, timeout_s=60.0)
+        # A connection that resets so many streams has some refused by the transport, unread (its
+        # guard against rapid resets), at moments of its own choosing: these are sent again.
+        config = ClientConfig(attempts=6, timeout_s=60.0)
         async with AsyncClient(service.address, config) as client:
             half, admission = 0, service.server.admission
             for wave in range(CANCELS // WAVE):
@@ -132,10 +143,12 @@ async def test_ten_thousand_cancels_leave_nothing_behind(tmp_path: Path) -> None
                     asyncio.create_task(client.route(RouteQuery("hold never"))) for _ in range(WAVE)
                 ]
                 # Most have come in: some run, many wait, some are on the way.
-                await until(lambda w=wave: admission.alive + admission.queued >= WAVE - w % 60)  # type: ignore[misc]
+                await until(partial(_come_in, admission, calls, WAVE - wave % 60))
                 for number, call in enumerate(calls):
                     asyncio.get_running_loop().call_later(number % 17 * 0.001, call.cancel)
-                await asyncio.gather(*calls, return_exceptions=True)
+                ends = await asyncio.gather(*calls, return_exceptions=True)
+                kinds = {type(end) for end in ends}
+                assert kinds <= {asyncio.CancelledError, ServerUnavailableError}
                 if wave == CANCELS // WAVE // 2:
                     half = _resident()
             await until(lambda: closed(service))
@@ -144,6 +157,11 @@ async def test_ten_thousand_cancels_leave_nothing_behind(tmp_path: Path) -> None
             assert counts.offered > CANCELS * 2 // 3  # one cancelled on its way never came in
             assert _resident() - half < GROWTH_BYTES
             assert (await client.route("fly_kite")).tool == "fly_kite"
+
+
+def _come_in(admission: Admission, calls: list[asyncio.Task[RouteAnswer]], wanted: int) -> bool:
+    given_up = sum(call.done() for call in calls)
+    return admission.alive + admission.queued + given_up >= wanted
 
 
 def _resident() -> int:
