@@ -100,14 +100,18 @@ class Expander:
             shapes = meet(shapes, expansion.shapes, self, self._budget.limits.alternatives)
         except CrowdedError:
             notes.add(_crowded(self._places[atom[0]]))
-            return _all_evaluated(shapes)
+            return self._unknown(shapes)
         except _BusyError:
             if self._outer:
                 raise
             notes.add(_recursive(self._places[atom[0]]))
-            return _all_evaluated(shapes)
+            return self._unknown(shapes)
         notes |= expansion.notes
         return shapes
+
+    def _unknown(self, shapes: Shapes) -> Shapes:
+        """Return the shapes where something that holds was left out, and what it evaluates."""
+        return _all_evaluated(shapes) if self._places.uses_unevaluated else shapes
 
     def _atom(self, atom: Atom) -> Expansion:
         found = self._atoms.get(atom)
@@ -380,7 +384,9 @@ class Expander:
                     first = condition if holding else negation_of(condition)
                     refused = negation_of(reader.schema(keyword))
                     found.append(self._all_of((first, refused), notes))
-        return join(*found)
+        # A schema that fails evaluates nothing, whatever holds for it to fail.
+        shapes = join(*found)
+        return _evaluated(shapes, 0, Seen()) if self._places.uses_unevaluated else shapes
 
     def _all_of(self, conjs: Iterable[Conj], notes: set[Note]) -> Shapes:
         shapes: Shapes = EVERYTHING
@@ -413,13 +419,18 @@ def _recursive(place: Place) -> Note:
 
 def _all_evaluated(shapes: Shapes) -> Shapes:
     """Return the shapes with nothing left to unevaluated keywords."""
+    return _evaluated(shapes, ALL_ITEMS, Seen(everything=True))
+
+
+def _evaluated(shapes: Shapes, items: int, seen: Seen) -> Shapes:
+    """Return the shapes with this as what was evaluated."""
     out = dict(shapes)
     out["array"] = tuple(
-        replace(each, evaluated=ALL_ITEMS) if isinstance(each, Arrays) else each
+        replace(each, evaluated=items) if isinstance(each, Arrays) else each
         for each in shapes.get("array", ())
     )
     out["object"] = tuple(
-        replace(each, seen=Seen(everything=True)) if isinstance(each, Objects) else each
+        replace(each, seen=seen) if isinstance(each, Objects) else each
         for each in shapes.get("object", ())
     )
     return join(out)

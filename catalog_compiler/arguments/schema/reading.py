@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from catalog_compiler import pointers
 from catalog_compiler.arguments import automata
+from catalog_compiler.arguments.schema.patterns import search
 from catalog_compiler.arguments.schema.places import malformed
 from catalog_compiler.arguments.schema.result import Note, RefusedError
 from catalog_compiler.arguments.schema.shapes import Contained, Test
 from catalog_compiler.arguments.values import Json, decimal, is_finite, is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from decimal import Decimal
 
     from catalog_compiler.arguments.schema.places import Conj, Place, Places
@@ -133,7 +133,7 @@ class Reader:
     def tests(self) -> list[Test]:
         """Return what strings are tested for, as far as automata can."""
         found = []
-        for keyword, make in (("pattern", self.is_pattern), ("format", self._is_format)):
+        for keyword, make in (("pattern", self.is_pattern), ("format", self._is_asserted)):
             if keyword not in self:
                 continue
             value = self[keyword]
@@ -145,20 +145,21 @@ class Reader:
 
     def is_pattern(self, source: str, keyword: str) -> bool:
         """Tell whether a pattern can be an automaton, and note it where it can't."""
-        return self._can(lambda: automata.pattern(source), source, keyword)
-
-    def _is_format(self, name: str, keyword: str) -> bool:
-        """Tell whether a format is known and asserted."""
-        if not self._assert_formats:
-            return False
-        return self._can(lambda: automata.string_format(name), name, keyword)
-
-    def _can(self, make: Callable[[], object], source: str, keyword: str) -> bool:
         try:
-            return make() is not None
+            automata.pattern(source)
         except automata.PatternError as error:
-            self.note(
-                "pattern-unsupported", keyword, f"{source[:100]!r}: {error}",
-                "write the pattern without what the message names",
-            )  # fmt: skip
+            message = f"{source[:100]!r}: {error}"
+            mend = "write the pattern without what the message names"
+            try:
+                search(source)
+            except automata.PatternError:
+                # Nothing could check it after decoding either.
+                code, at = "pattern-unsupported", self.pointer(keyword)
+                raise RefusedError(code, at, message, mend) from None
+            self.note("pattern-unsupported", keyword, message, mend)
             return False
+        return True
+
+    def _is_asserted(self, name: str, _: str) -> bool:
+        """Tell whether a format is known and asserted."""
+        return self._assert_formats and automata.string_format(name) is not None

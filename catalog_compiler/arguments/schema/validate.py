@@ -6,7 +6,6 @@ numbers, nothing fetched. Never compiles a grammar.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +24,7 @@ from jsonschema_specifications import REGISTRY
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
+from catalog_compiler.arguments.schema.patterns import search
 from catalog_compiler.arguments.values import Json, decimal, freeze, is_multiple, is_whole
 
 if TYPE_CHECKING:
@@ -88,16 +88,6 @@ class _Formats(dict[str, Any]):
         automaton = automata.string_format(name)
         assert automaton is not None
         return lambda value: not isinstance(value, str) or automaton.accepts_text(value), ()
-
-
-@lru_cache(maxsize=64)
-def _search(source: str) -> Callable[[str], bool]:
-    """Return whether a pattern is found, by the automaton where there is one."""
-    try:
-        return automata.pattern(source).accepts_text
-    except automata.PatternError:
-        compiled: re.Pattern[str] = re.compile(source)
-        return lambda text: compiled.search(text) is not None
 
 
 @lru_cache(maxsize=8)
@@ -167,7 +157,7 @@ def _multiple_of(checking: Any, unit: Json, instance: Json, _: Json) -> Iterator
 
 
 def _pattern(checking: Any, source: str, instance: Json, _: Json) -> Iterator[ValidationError]:
-    if checking.is_type(instance, "string") and not _search(source)(instance):
+    if checking.is_type(instance, "string") and not search(source)(instance):
         yield ValidationError(f"{instance!r} does not match {source!r}")
 
 
@@ -178,7 +168,7 @@ def _pattern_properties(
         return
     for source, schema in patterns.items():
         for key, value in instance.items():
-            if _search(source)(key):
+            if search(source)(key):
                 yield from checking.descend(value, schema, path=key, schema_path=source)
 
 
@@ -187,7 +177,7 @@ def _additional(checking: Any, rest: Json, instance: Json, schema: Json) -> Iter
         return
     declared, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for key, value in instance.items():
-        if key in declared or any(_search(source)(key) for source in patterns):
+        if key in declared or any(search(source)(key) for source in patterns):
             continue
         if rest is False:
             yield ValidationError(f"additional property {key!r} is not allowed")
