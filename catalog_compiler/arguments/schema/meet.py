@@ -88,6 +88,28 @@ def meet(one: Shapes, other: Shapes, oracle: Oracle, most: int) -> Shapes:
     return join(out)
 
 
+def overlap(one: Shapes, other: Shapes, oracle: Oracle) -> bool:
+    """Tell whether something is in both, as far as `meet` knows."""
+    for kind, ours in one.items():
+        for left in ours:
+            for right in other.get(kind, ()):
+                oracle.spend(1)
+                if meet_two(left, right, oracle) is not None:
+                    return True
+    return False
+
+
+def overlap(one: Shapes, other: Shapes, oracle: Oracle) -> bool:
+    """Tell whether something is in both, as far as `meet` knows."""
+    for kind, ours in one.items():
+        for left in ours:
+            for right in other.get(kind, ()):
+                oracle.spend(1)
+                if meet_two(left, right, oracle) is not None:
+                    return True
+    return False
+
+
 def meet_two(one: Shape, other: Shape, oracle: Oracle) -> Shape | None:
     """Return what is in both shapes of one type, or None where that is nothing."""
     if isinstance(one, Some):
