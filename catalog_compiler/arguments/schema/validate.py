@@ -93,15 +93,7 @@ class _Formats(dict[str, Any]):
 @lru_cache(maxsize=8)
 def _class_for(dialect: Dialect) -> Any:
     base = _CLASSES[dialect.year]
-    number = lambda _checker, value: (  # noqa: E731
-        isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    )
-    types = base.TYPE_CHECKER.redefine_many(
-        {
-            "number": number,
-            "integer": lambda checker, value: number(checker, value) and is_whole(value),
-        }
-    )
+    types = base.TYPE_CHECKER.redefine_many({"number": _is_number, "integer": _is_integer})
     own: dict[str, Any] = {
         "multipleOf": _multiple_of, "pattern": _pattern, "uniqueItems": _unique_items,
         "patternProperties": _pattern_properties, "additionalProperties": _additional,
@@ -122,6 +114,14 @@ def _class_for(dialect: Dialect) -> Any:
             "type": _nullable_type,
         }  # fmt: skip
     return validators.extend(base, own, type_checker=types)
+
+
+def _is_number(_: Any, value: Json) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _is_integer(checker: Any, value: Json) -> bool:
+    return _is_number(checker, value) and is_whole(value)
 
 
 def _or_older(now: Any, older: Any, kind: type) -> Any:
