@@ -64,6 +64,8 @@ class Expander:
         self._depth = 0
         self.asked: set[Note] = set()
         """Notes on what literals and keys were held against."""
+        self.told: set[Note] = set()
+        """Notes on what is worth telling, though nothing is left out."""
 
     def expand(self, conj: Conj) -> Expansion:
         """Return the shapes of a conjunction."""
@@ -132,6 +134,7 @@ class Expander:
             shapes = (applying.holding if atom[1] else applying.failing)(reader, self, notes)
         finally:
             self._active.pop()
+        self.told |= reader.told
         found = self._atoms[atom] = Expansion(shapes, frozenset(notes))
         return found
 

@@ -67,7 +67,7 @@ class CompiledSchema:
         refusal: why they are.
         checked_after: keywords that the grammar does not enforce, or not wholly: a value must be
             validated after decoding.
-        notes: anything else worth telling.
+        notes: what else is worth telling: formats that are not known, keywords of other dialects.
 
     """
 

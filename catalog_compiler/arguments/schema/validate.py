@@ -21,6 +21,7 @@ from jsonschema import (
     validators,
 )
 from jsonschema_specifications import REGISTRY
+from referencing.exceptions import Unresolvable
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
@@ -51,11 +52,15 @@ def validator(schema: Json, *, assert_formats: bool = True) -> Callable[[Json], 
 
     def errors(value: Json) -> list[str]:
         found = []
-        for error in checking.iter_errors(_exact(value)):
-            where = "/".join(map(str, error.absolute_path))
-            found.append(f"/{where}: {error.message}"[:500] if where else error.message[:500])
-            if len(found) == MAX_ERRORS:
-                break
+        try:
+            for error in checking.iter_errors(_exact(value)):
+                where = "/".join(map(str, error.absolute_path))
+                found.append(f"/{where}: {error.message}"[:500] if where else error.message[:500])
+                if len(found) == MAX_ERRORS:
+                    break
+        except (Unresolvable, automata.PatternError, RecursionError) as error:
+            # What can't be checked has not been found valid.
+            found.append(f"the value can't be checked: {type(error).__name__}: {error}"[:500])
         return found
 
     return errors

@@ -59,3 +59,9 @@ def test_errors_say_where() -> None:
 def test_formats_can_be_descriptions() -> None:
     """Formats are not asserted where the caller says so."""
     assert validator({"format": "date"}, assert_formats=False)("x") == []
+
+
+def test_what_cannot_be_checked_is_not_valid() -> None:
+    """A reference that nothing resolves is an error of the value, not an exception."""
+    (error,) = validator({"$ref": "https://example.org/elsewhere"})(1)
+    assert "can't be checked" in error
