@@ -70,4 +70,5 @@ def compile_schema(
         return CompiledSchema(None, error.note)
     except RecursionError:
         return CompiledSchema(None, too_large("a value within it is too deep").note)
-    return CompiledSchema(grammar, None, tuple(sorted(builder.notes)))
+    left_out, told = tuple(sorted(builder.notes)), tuple(sorted(expander.told))
+    return CompiledSchema(grammar, None, left_out, told)

@@ -57,12 +57,14 @@ def meet(one: Shapes, other: Shapes, oracle: Oracle, most: int) -> Shapes:
             continue
         oracle.spend(len(ours) * len(theirs))
         found: dict[Shape, None] = {}
+        # As many as one of the two already has are never too many.
+        kept = max(most, len(ours), len(theirs))
         for left in ours:
             for right in theirs:
                 shape = left if left == right else meet_two(left, right, oracle)
                 if shape is not None:
                     found[shape] = None
-                if len(found) > most:
+                if len(found) > kept:
                     raise CrowdedError
         if found:
             out[kind] = tuple(found)

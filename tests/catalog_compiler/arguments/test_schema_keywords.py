@@ -384,3 +384,24 @@ def test_equal_parts_are_one() -> None:
     grammar = compile_schema({**schema, "additionalProperties": False}, root_object=True).grammar
     assert grammar is not None
     assert len(grammar.nodes) == 2
+
+
+def test_tells_what_only_describes() -> None:
+    """Unknown formats and keywords of other dialects are told; they leave nothing to be checked."""
+    schema = {
+        "$schema": DRAFT_7,
+        "properties": {
+            "a": {"format": "phone"},
+            "b": {"$ref": "#/definitions/s", "maxLength": 1},
+            "c": {"dependentRequired": {"x": ["y"]}, "nullable": True, "type": "object"},
+        },
+        "definitions": {"s": {"type": "string", "minimum": 1}},
+    }
+    compiled = compile_schema(schema)
+    assert compiled.checked_after == ()
+    assert [(note.code, note.pointer) for note in compiled.notes] == [
+        ("format-unknown", "/properties/a/format"),
+        ("keyword-ignored", "/properties/b/maxLength"),
+        ("keyword-ignored", "/properties/c/dependentRequired"),
+        ("keyword-ignored", "/properties/c/nullable"),
+    ]
