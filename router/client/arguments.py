@@ -20,6 +20,12 @@ POLICIES: Final[Mapping[str, pb.MissingPolicy.ValueType]] = {
 }
 
 
+def outcome_name(number: pb.ArgumentOutcome.ValueType) -> str:
+    """Return an outcome's name; a newer server's unknown one by its number."""
+    known = pb.ArgumentOutcome.DESCRIPTOR.values_by_number.get(number)
+    return str(number) if known is None else known.name.removeprefix("ARGUMENT_OUTCOME_").lower()
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The arguments of the chosen tool, or why there are none.
@@ -65,10 +71,8 @@ class Arguments:
     @classmethod
     def from_message(cls, message: pb.Arguments) -> Arguments:
         """Read what the server sent."""
-        known = pb.ArgumentOutcome.DESCRIPTOR.values_by_number.get(message.outcome)
-        outcome = str(message.outcome) if known is None else known.name
         return cls(
-            outcome=outcome.removeprefix("ARGUMENT_OUTCOME_").lower(),
+            outcome=outcome_name(message.outcome),
             json=message.json,
             missing=tuple(message.missing),
             code=message.code,

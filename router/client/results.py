@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from router.client.arguments import POLICIES, Arguments
+from router.client.arguments import POLICIES, Arguments, outcome_name
 from router.rpc import router_pb2 as pb
 
 if TYPE_CHECKING:
@@ -328,6 +328,7 @@ class ServerStats:
         slots, queue, alive, queued, alive_peak, queued_peak: how full it is and was.
         latency_samples, p50_micros, p90_micros, p99_micros: over the latest answers.
         tools: count by tool name, most first; "" counts "no tool fits".
+        arguments: answers with arguments, by what came of them.
         tools_counted: how many different ones there are; `tools` may hold fewer.
         serving: whether the engine answers.
         engine_state: where it stands: starting, serving, silent, down or stopped.
@@ -359,6 +360,7 @@ class ServerStats:
     p99_micros: int
     tools: Mapping[str, int]
     tools_counted: int
+    arguments: Mapping[str, int]
     serving: bool
     engine_state: str
     model_digest: str
@@ -392,6 +394,7 @@ class ServerStats:
             p99_micros=latency.p99_micros,
             tools={entry.name: entry.count for entry in message.tools},
             tools_counted=message.tools_counted,
+            arguments={outcome_name(entry.outcome): entry.count for entry in message.arguments},
             serving=message.engine.serving,
             engine_state=message.engine.state,
             model_digest=message.engine.model_digest,

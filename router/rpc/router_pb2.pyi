@@ -1250,6 +1250,32 @@ class ToolCount(_message.Message):
 Global___ToolCount: _TypeAlias = ToolCount  # noqa: Y015
 
 @_typing.final
+class ArgumentCount(_message.Message):
+    """How often arguments came to one outcome."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    outcome: Global___ArgumentOutcome.ValueType
+    """The outcome."""
+    count: _builtins.int
+    """How often."""
+    def __init__(
+        self,
+        *,
+        outcome: Global___ArgumentOutcome.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArgumentCount: _TypeAlias = ArgumentCount  # noqa: Y015
+
+@_typing.final
 class Accounts(_message.Message):
     """What was handed out and came back. At rest each sum is zero: granted - returned, and
     reserved - used - unused.
@@ -1372,6 +1398,7 @@ class StatsResponse(_message.Message):
     ACCOUNTS_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
     TOOLS_COUNTED_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
     uptime_seconds: _builtins.float
     """Seconds since the server started."""
     tools_counted: _builtins.int
@@ -1406,6 +1433,10 @@ class StatsResponse(_message.Message):
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientCount]:
         """The clients that offered most, at most 100."""
 
+    @_builtins.property
+    def arguments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArgumentCount]:
+        """Answers with arguments, by what came of them."""
+
     def __init__(
         self,
         *,
@@ -1418,10 +1449,11 @@ class StatsResponse(_message.Message):
         accounts: Global___Accounts | None = ...,
         clients: _abc.Iterable[Global___ClientCount] | None = ...,
         tools_counted: _builtins.int = ...,
+        arguments: _abc.Iterable[Global___ArgumentCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "arguments", b"arguments", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

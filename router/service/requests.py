@@ -195,6 +195,11 @@ def make_response(
     )
 
 
+def outcome_name(outcome: pb.ArgumentOutcome.ValueType) -> str:
+    """Return an outcome of arguments as logs, metrics and spans call it."""
+    return pb.ArgumentOutcome.Name(outcome).removeprefix("ARGUMENT_OUTCOME_").lower()
+
+
 def _arguments(arguments: Arguments) -> pb.Arguments:
     return pb.Arguments(
         outcome=_OUTCOMES[arguments.outcome],

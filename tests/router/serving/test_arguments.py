@@ -173,6 +173,14 @@ async def test_route_prints_arguments_as_json(service: Service) -> None:
     assert json.loads(arguments["json"])["colour"] == "übel"
 
 
+async def test_stats_count_outcomes(service: Service) -> None:
+    """By their names."""
+    await ask(service, "route", "fly_kite invalid", "--arguments")
+    await ask(service, "route", "fly_kite", "--arguments")
+    done = await ask(service, "stats")
+    assert "decoded 1, invalid 1" in " ".join(done.output.split())
+
+
 async def test_options_of_arguments_need_arguments(service: Service) -> None:
     """A usage error, before anything is sent."""
     done = await ask(service, "route", "fly_kite", "--missing", "report")
