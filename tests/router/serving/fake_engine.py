@@ -188,7 +188,9 @@ def make_fake(config: EngineConfig) -> FakeBackend:
     control = Path(config.model)
     if (control / "refuse-start").exists():
         raise RuntimeError("the self-check failed: a product is not exact")
-    return FakeBackend(control)
+    backend = FakeBackend(control)
+    backend.note("arguments", str(config.arguments))
+    return backend
 
 
 if __name__ == "__main__":
