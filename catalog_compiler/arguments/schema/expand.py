@@ -11,7 +11,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from catalog_compiler.arguments.schema import keywords, negation
-from catalog_compiler.arguments.schema.meet import CrowdedError, holds, meet, overlap, settled
+from catalog_compiler.arguments.schema.holding import holds
+from catalog_compiler.arguments.schema.meet import CrowdedError, meet, overlap, settled
 from catalog_compiler.arguments.schema.places import FALSE, TRUE, both
 from catalog_compiler.arguments.schema.reading import Reader
 from catalog_compiler.arguments.schema.result import Note, RefusedError, too_large
@@ -144,7 +145,7 @@ class Expander:
         found = self._atoms[atom] = Expansion(shapes, frozenset(notes))
         return found
 
-    # What the intersection of shapes asks (`meet.Oracle`).
+    # What the intersection of shapes asks (`holding.Oracle`).
 
     def spend(self, steps: int) -> None:
         """Take steps from the budget."""

@@ -51,7 +51,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         ["aa", 1, {"a": "x"}],
         ["b", {"a": 1}],
-    ),  # fmt: skip
+    ),
     "const false is not 0": ({"const": False}, [False], [0, None]),
     "array of tuples": (
         {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}},
@@ -83,7 +83,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [[1, 1], [1, 1, 1]],
         [[1], [1] * 4],
-    ),  # fmt: skip
+    ),
     "contains in few items": (
         {"type": "array", "maxItems": 2, "contains": {"const": 5}},
         [[5], [1, 5], [5, "a"]],
@@ -98,7 +98,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"a": 1}, {"a": 1, "b": []}],
         [{}, {"b": 1}, {"a": "1"}, {"a": 1, "c": 1}],
-    ),  # fmt: skip
+    ),
     "declared and matching": (
         {
             "properties": {"ab": {"minimum": 2}},
@@ -107,7 +107,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"ab": 2, "ax": 0, "b": ""}, {}],
         [{"ab": 1}, {"ab": 2.5}, {"ax": "x"}, {"b": 1}],
-    ),  # fmt: skip
+    ),
     "two patterns meet": (
         {"patternProperties": {"a": {"minimum": 3}, "b": {"maximum": 5}}},
         [{"ab": 4, "a": 9, "b": 0, "c": None}],
@@ -145,7 +145,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"t": "x", "v": "s"}, {"t": "y", "v": 1}, {"t": "y"}],
         [{"t": "x", "v": 1}, {"t": "z"}, {"v": 1}],
-    ),  # fmt: skip
+    ),
     "oneOf by presence": (
         {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
         [{"a": 1}, {"b": 1}],
@@ -172,7 +172,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"a": 1}, {"a": "x"}],
         [{"a": 3}, {"a": 0}, {}],
-    ),  # fmt: skip
+    ),
     "not a type": ({"not": {"type": ["string", "integer"]}}, [1.5, None, []], ["", 1]),
     "not some literals": (
         {"not": {"enum": ["a", 1, None, [1], {"k": 1}]}},
@@ -191,7 +191,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"k": 1, "a": 0}, {"k": 2, "b": 0}, {"b": 0}],
         [{"k": 1}, {"k": 1, "b": 0}, {"a": 0}],
-    ),  # fmt: skip
+    ),
     "recursion": (
         {
             "$ref": "#/$defs/tree",
@@ -209,7 +209,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"v": 1}, {"v": 1, "c": [{"v": 2, "c": []}]}],
         [{"v": 1, "c": [{"v": "x"}]}, {"v": 1, "c": [{}]}],
-    ),  # fmt: skip
+    ),
     "reference by anchor and id": (
         {
             "$id": "https://example.org/root",
@@ -218,7 +218,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [[1]],
         [["x"]],
-    ),  # fmt: skip
+    ),
     "siblings of a reference hold": (
         {"$ref": "#/$defs/s", "maxLength": 1, "$defs": {"s": {"type": "string"}}},
         ["a"],
@@ -232,7 +232,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"a": "ab"}],
         [{"a": 1}],
-    ),  # fmt: skip
+    ),
     "metaschema": (
         {"items": {"$ref": "http://json-schema.org/draft-07/schema#/definitions/simpleTypes"}},
         [["object", "null"]],
@@ -254,7 +254,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [None, 2],
         [3, "x"],
-    ),  # fmt: skip
+    ),
     "unevaluated properties": (
         {
             "$schema": DRAFT_2019,
@@ -265,7 +265,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}],
         [{}, {"a": 1, "c": 1}, {"a": 1, "b": 2}],
-    ),  # fmt: skip
+    ),
     "unevaluated items": (
         {
             "prefixItems": [{"const": 1}],
@@ -275,7 +275,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [[1, 2, None], [1], []],
         [[1, 3], [1, 2, 3]],
-    ),  # fmt: skip
+    ),
     "impossible optional property": (
         {"properties": {"a": {"type": "string", "minLength": 2, "maxLength": 1}}, "type": "object"},
         [{}, {"b": 1}],
@@ -293,7 +293,7 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         },
         [{}, {"m": 1}],
         [{"n": {"n": {}}}, {"n": {}}],
-    ),  # fmt: skip
+    ),
     "only required members fit": (
         {"type": "object", "required": ["a"], "maxProperties": 1, "properties": {"b": {}}},
         [{"a": 1}],
