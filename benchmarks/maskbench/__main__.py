@@ -1,7 +1,7 @@
 """Real JSON schemas with valid and invalid instances: is what is accepted right, and how fast.
 
     python -m benchmarks.maskbench ROWS.jsonl [--json FILE] [--limit N] [--set NAME]
-        [--peers llguidance,xgrammar,outlines-core] [--tokenizer FILE]
+        [--peers llguidance,xgrammar,xgrammar-strict,outlines-core] [--tokenizer FILE]
 
 A row of ROWS is a schema with instances (`id`, `set`, `schema`, `tests` of `valid` and `data`).
 Each is compiled, and every instance walked token by token as the tokenizer cuts its text: a valid

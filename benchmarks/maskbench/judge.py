@@ -75,7 +75,7 @@ def _accepted(
 def _walked(compiled: Compiled, tokens: Sequence[int]) -> tuple[bool, list[int]]:
     clock = time.perf_counter_ns
     walk = compiled.walk()
-    times = []
+    times: list[int] = []
     for token in tokens:
         start = clock()
         walk.mask()

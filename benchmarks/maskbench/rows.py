@@ -115,14 +115,14 @@ def _ordered(schemas: Sequence[Any], value: Any, root: Any, turn: int) -> Any:
 
 
 def _items(schemas: Sequence[dict[str, Any]], place: int) -> list[Any]:
-    found = []
+    found: list[Any] = []
     for schema in schemas:
         prefix = schema.get("prefixItems")
         rest = schema.get("items")
         if isinstance(rest, list):  # the older spelling
             prefix, rest = rest, schema.get("additionalItems")
-        inside = isinstance(prefix, list) and place < len(prefix)
-        found.append(prefix[place] if inside else rest)
+        first = _list(prefix)
+        found.append(first[place] if place < len(first) else rest)
     return found
 
 

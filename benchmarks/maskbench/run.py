@@ -49,7 +49,7 @@ def chosen_peers(parser: argparse.ArgumentParser, names: str) -> list[str]:
             parser.error(f"--peers names {name!r}; there are {', '.join(PEERS)}")
     missing = [name for name in wanted if importlib.util.find_spec(PEERS[name][0]) is None]
     for name in missing:
-        print(f"{name} is left out: not installed (pip install {name})")
+        print(f"{name} is left out: {PEERS[name][0]} is not installed (pip install '.[peers]')")
     return [name for name in wanted if name not in missing]
 
 
