@@ -157,7 +157,7 @@ class _OurCompiled:
         from catalog_compiler.arguments.schema import validator  # noqa: PLC0415
 
         if self._validate is None:
-            self._validate = validator(self._schema)
+            self._validate = validator(self._schema, assert_formats=self._assert_formats)
         return not self._validate(value)
 
 
