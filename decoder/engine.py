@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from decoder.errors import CapacityError, DecoderError, PassError, RequestError
+from decoder.generation import GenerateRequest, GenerateResult, Generation, tokens_array
 from decoder.kernels.base import BLOCK_POSITIONS, F32, I32, PathIndex, Quantised
 from decoder.kv import KVPool, block_bytes, blocks_for
 from decoder.prefix import PrefixCache, PrefixMatch
+from decoder.requests import WalkRequest, WalkResult
 from decoder.transformer import PackedRows
-from decoder.trie import AllowedTrie, Trie
+from decoder.trie import AllowedTrie
 from decoder.walk import Node, Walk
 
 if TYPE_CHECKING:
@@ -27,6 +29,17 @@ if TYPE_CHECKING:
 
     from decoder.config import ModelConfig
 
+
+__all__ = [
+    "Engine",
+    "EngineConfig",
+    "Finished",
+    "GenerateRequest",
+    "GenerateResult",
+    "Runner",
+    "WalkRequest",
+    "WalkResult",
+]
 
 TOKENS_A_PASS_OF_AGE = 64
 """Prompt tokens that a request may have more than another for each pass it came before it."""
@@ -84,66 +97,28 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WalkRequest:
-    """One request.
-
-    Attributes:
-        prompt: (n,) int32 token ids, n >= 1.
-        trie: the grammar to walk after the prompt.
-        allowed: (leaves,) bool, or None for all.
-        top_k: leaves wanted, best first.
-
-    """
-
-    prompt: I32
-    trie: Trie
-    allowed: NDArray[np.bool_] | None = None
-    top_k: int = 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WalkResult:
-    """The best leaves under the constrained distribution.
-
-    Attributes:
-        leaves: (k,) int32, best first; ties by leaf number.
-        logprobs: (k,) f64, renormalised over allowed children at each branch.
-        prompt_tokens: tokens of the prompt.
-        cached_tokens: of these, tokens that an earlier prompt had read.
-        scored_tokens: children that were given a logit.
-        tree_tokens: trie tokens that were run.
-        passes: forward passes the request took part in.
-
-    """
-
-    leaves: I32
-    logprobs: NDArray[np.float64]
-    prompt_tokens: int
-    cached_tokens: int
-    scored_tokens: int
-    tree_tokens: int
-    passes: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Finished:
-    """A request that ended in this step: `result` or `error`, never both."""
+    """A request that ended in this step: `result` (of a walk), `generated` or `error`, only one."""
 
     handle: int
     result: WalkResult | None
     error: DecoderError | None
+    generated: GenerateResult | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Alive:
-    """A request's state: how much of its prompt is read, and its walk.
+    """A request's state: how much of its prompt is read, and its walk or what it writes.
 
     `blocks` holds the shared blocks first, then its own. `age` counts the passes since it came.
+    What a generation writes is appended to its prompt, since it is read in the very same way;
+    `asked` tokens of it are the caller's.
     """
 
     handle: int
     prompt: I32
-    walk: Walk
+    asked: int
+    work: Walk | Generation
     match: PrefixMatch
     blocks: list[int]
     next_slot: int
@@ -166,7 +141,7 @@ class _Plan:
     prefix: list[I32] = field(default_factory=list)
     tail: list[int] = field(default_factory=list)
     tail_offsets: list[int] = field(default_factory=lambda: [0])
-    wanted: list[tuple[int, _Alive, Node]] = field(default_factory=list)
+    wanted: list[tuple[int, _Alive, Node | None]] = field(default_factory=list)
     states: list[_Alive] = field(default_factory=list)
     rows: int = 0
 
@@ -211,28 +186,29 @@ class Engine:
         """KV blocks that no request alive holds; some may keep what earlier prompts read."""
         return self._kv.free_blocks + self._prefixes.unused
 
-    def submit(self, request: WalkRequest) -> int:
+    def submit(self, request: WalkRequest | GenerateRequest) -> int:
         """Take a request in; return its handle.
 
         Raises:
-            RequestError: an empty or too long prompt, a foreign token, nothing allowed.
+            RequestError: an empty or too long prompt, a foreign token, nothing allowed;
+                BudgetError where no text fits `max_tokens`.
             CapacityError: no slot or not enough KV memory is free now.
 
         """
         given = np.asarray(request.prompt)
-        self._check_prompt(given, request.trie)
+        self._check_prompt(given, request)
         prompt = np.ascontiguousarray(given, dtype=np.int32)
-        if request.top_k < 1:
-            raise RequestError(f"top_k is {request.top_k}; ask for at least 1")
         if len(self._alive) >= self.config.max_slots:
             raise CapacityError(
                 f"all {self.config.max_slots} slots are in use; wait for a request to finish"
             )
-        walk = Walk(AllowedTrie(request.trie, request.allowed), request.top_k)
+        asked, work = len(prompt), self._work(request)
+        if isinstance(work, Generation):
+            prompt = np.concatenate([prompt, tokens_array(work.start())])
         handle = self._next_handle
         self._next_handle += 1
-        state = _Alive(handle, prompt, walk, PrefixMatch(()), [], next_slot=len(prompt))
-        if not walk.done:
+        state = _Alive(handle, prompt, asked, work, PrefixMatch(()), [], next_slot=asked)
+        if not work.done:
             self._begin(state)
         self._alive[handle] = state
         return handle
@@ -253,7 +229,7 @@ class Engine:
         the next step tells their outcome: a `PassError` each.
         """
         # Where one leaf alone is allowed, no model is needed.
-        decided = [state for state in self._alive.values() if state.walk.done]
+        decided = [state for state in self._alive.values() if state.work.done]
         finished, self._ended = self._ended, []
         finished += [self._finish(state) for state in decided]
         plan = self._plan(finished)
@@ -269,21 +245,35 @@ class Engine:
                 raise
         return finished
 
-    def _check_prompt(self, prompt: NDArray[np.generic], trie: Trie) -> None:
-        config, depth = self._runner.config, trie.depth
+    def _work(self, request: WalkRequest | GenerateRequest) -> Walk | Generation:
+        if isinstance(request, GenerateRequest):
+            return Generation(request)
+        if request.top_k < 1:
+            raise RequestError(f"top_k is {request.top_k}; ask for at least 1")
+        return Walk(AllowedTrie(request.trie, request.allowed), request.top_k)
+
+    def _check_prompt(
+        self, prompt: NDArray[np.generic], request: WalkRequest | GenerateRequest
+    ) -> None:
+        config = self._runner.config
         if prompt.ndim != 1 or not len(prompt):
             raise RequestError("the prompt has no tokens; give at least one")
         if not np.issubdtype(prompt.dtype, np.integer):
             raise RequestError(f"the prompt is {prompt.dtype}; token ids are integers")
-        if trie.lowest_token < 0 or trie.highest_token >= config.vocab_size:
+        if isinstance(request, GenerateRequest):
+            most, what = request.max_tokens, "what is to be written takes up to"
+        else:
+            trie = request.trie
+            if trie.lowest_token < 0 or trie.highest_token >= config.vocab_size:
+                raise RequestError(
+                    f"the trie holds a token outside 0..{config.vocab_size - 1}; was it compiled "
+                    "for another tokenizer?"
+                )
+            most, what = trie.depth, "the longest name has"
+        if len(prompt) + most > config.context_length:
             raise RequestError(
-                f"the trie holds a token outside 0..{config.vocab_size - 1}; was it compiled for "
-                "another tokenizer?"
-            )
-        if len(prompt) + depth > config.context_length:
-            raise RequestError(
-                f"the prompt has {len(prompt)} tokens and the longest name {depth}; the model "
-                f"takes {config.context_length} in all"
+                f"the prompt has {len(prompt)} tokens and {what} {most}; the model takes "
+                f"{config.context_length} in all"
             )
         if int(prompt.min()) < 0 or int(prompt.max()) >= config.vocab_size:
             raise RequestError(
@@ -294,7 +284,10 @@ class Engine:
     def _begin(self, state: _Alive) -> None:
         """Take what the request needs to read its prompt, and take over what is read already."""
         prompt = state.prompt.tolist()
-        needed = blocks_for(len(prompt) + self.config.tree_tokens)
+        # What a generation may need is taken at once: one that has begun can always end.
+        work = state.work
+        ahead = work.request.max_tokens if isinstance(work, Generation) else self.config.tree_tokens
+        needed = blocks_for(state.asked + ahead)
         if needed > self._kv.blocks:
             raise RequestError(
                 f"the prompt has {len(prompt)} tokens and would need {needed} KV blocks of the "
@@ -303,7 +296,7 @@ class Engine:
         match = self._prefixes.match(prompt)
         self._prefixes.hold(match)
         try:
-            own = self._take(needed - len(match.shared))
+            own = self._take_blocks(needed - len(match.shared))
         except CapacityError:
             self._prefixes.release(match)
             raise
@@ -315,7 +308,7 @@ class Engine:
         state.match, state.fed = match, match.tokens
         state.blocks = [*(node.block for node in match.shared), *own]
 
-    def _take(self, count: int) -> list[int]:
+    def _take_blocks(self, count: int) -> list[int]:
         """Take blocks, from what earlier prompts left where there are no others."""
         self._prefixes.give_up(count - self._kv.free_blocks)
         return self._kv.take(count)
@@ -349,9 +342,9 @@ class Engine:
         chunk = min(len(state.prompt) - state.fed, limit)
         ends = state.fed + chunk == len(state.prompt)
         nodes: list[Node] = []
-        if ends:
+        if ends and isinstance(state.work, Walk):
             tree_budget = max(1, min(self.config.tree_tokens, limit - chunk))
-            nodes = state.walk.wanted_nodes(tree_budget, self._runner.guess_tokens)
+            nodes = state.work.wanted_nodes(tree_budget, self._runner.guess_tokens)
             if chunk and nodes and _new_tokens(nodes) > max(limit - chunk, 0):
                 # The first wanted branch alone does not fit beside the prompt: next pass.
                 nodes = [] if nodes[0].branch.tokens else nodes[:1]
@@ -369,6 +362,8 @@ class Engine:
             self._add_rows(plan, state, table_offset, state.prompt[slots], slots, slots, slots + 1)
             plan.tail_offsets.extend([len(plan.tail)] * chunk)
             state.fed += chunk
+        if ends and isinstance(state.work, Generation):
+            plan.wanted.append((plan.rows - 1, state, None))
         for node in nodes:
             self._plan_node(plan, state, table_offset, node)
 
@@ -422,72 +417,116 @@ class Engine:
     def _reserve(self, state: _Alive, tokens: int) -> None:
         missing = blocks_for(state.next_slot + tokens) - len(state.blocks)
         if missing > 0:
-            state.blocks.extend(self._take(missing))
+            state.blocks.extend(self._take_blocks(missing))
 
     def _run(self, plan: _Plan, finished: list[Finished]) -> None:
         wanted = np.array(sorted({row for row, _, _ in plan.wanted}), np.int64)
         hidden = self._runner.forward(_packed(plan, wanted), self._kv)
         if not len(wanted):
             return
-        edges = [state.walk.child_edges(node) for _, state, node in plan.wanted]
         place = np.searchsorted(wanted, [row for row, _, _ in plan.wanted]).astype(np.int32)
-        want_row = np.repeat(place, [len(e) for e in edges]).astype(np.int32)
-        tokens = [
-            node_state.walk.edge_tokens(e)
-            for (_, node_state, _), e in zip(plan.wanted, edges, strict=True)
-        ]
+        tokens = self._wanted_tokens(plan, finished)
+        want_row = np.repeat(place, [len(t) for t in tokens]).astype(np.int32)
         logits = self._runner.logits(hidden, want_row, np.concatenate(tokens).astype(np.int32))
-        self._score(plan, edges, logits, finished)
+        self._score(plan, [len(t) for t in tokens], logits, finished)
+
+    def _wanted_tokens(self, plan: _Plan, finished: list[Finished]) -> list[I32]:
+        """Return, for each wanted row, the tokens whose logits are wanted."""
+        tokens: list[I32] = []
+        for _, state, node in plan.wanted:
+            own = tokens_array(())
+            try:
+                own = _tokens_asked(state, node, self._runner.config.vocab_size)
+            except DecoderError as error:
+                finished.append(self._fail(state, error))
+            tokens.append(own)
+        return tokens
 
     def _score(
-        self,
-        plan: _Plan,
-        edges: Sequence[NDArray[np.int64]],
-        logits: F32,
-        finished: list[Finished],
+        self, plan: _Plan, counts: Sequence[int], logits: F32, finished: list[Finished]
     ) -> None:
-        """Hand every branch its children's logits, then let the walks go on."""
+        """Hand every wanted row its tokens' logits, then let the requests go on."""
         start = 0
         touched: dict[int, _Alive] = {}
-        for (_, state, node), own in zip(plan.wanted, edges, strict=True):
-            piece = logits[start : start + len(own)]
-            start += len(own)
+        for (_, state, node), count in zip(plan.wanted, counts, strict=True):
+            piece = logits[start : start + count]
+            start += count
             if state.handle not in self._alive:
                 continue
             try:
-                state.walk.score(node, own, piece)
-                state.scored_tokens += len(own)
+                self._take(state, node, piece)
+                state.scored_tokens += count
                 touched[state.handle] = state
             except DecoderError as error:
                 touched.pop(state.handle, None)
                 finished.append(self._fail(state, error))
         for state in touched.values():
-            state.walk.advance()
-            if state.walk.done:
+            if isinstance(state.work, Walk):
+                state.work.advance()
+            if state.work.done:
                 finished.append(self._finish(state))
 
+    def _take(self, state: _Alive, node: Node | None, logits: F32) -> None:
+        """Let one request go on by what was wanted of one row."""
+        if isinstance(state.work, Generation):
+            written = state.work.choose(logits)
+            state.prompt = np.concatenate([state.prompt, tokens_array(written)])
+        else:
+            assert node is not None
+            state.work.score(node, state.work.child_edges(node), logits)
+
     def _finish(self, state: _Alive) -> Finished:
-        if state.fed == len(state.prompt):
+        if state.fed >= state.asked:
             own = state.blocks[len(state.match.shared) :]
-            self._prefixes.keep(state.prompt.tolist(), state.match, own)
+            self._prefixes.keep(state.prompt[: state.asked].tolist(), state.match, own)
             state.blocks[len(state.match.shared) :] = own
-        cached = state.match.tokens
+        cached = min(state.match.tokens, state.asked)
         self.cancel(state.handle)
-        walk = state.walk
-        result = WalkResult(
-            leaves=np.array(walk.leaves, np.int32),
-            logprobs=np.array(walk.logprobs, np.float64),
-            prompt_tokens=len(state.prompt),
-            cached_tokens=cached,
-            scored_tokens=state.scored_tokens,
-            tree_tokens=state.tree_tokens,
-            passes=state.passes,
-        )
+        result = _result(state, cached)
+        if isinstance(result, GenerateResult):
+            return Finished(state.handle, None, None, result)
         return Finished(state.handle, result, None)
 
     def _fail(self, state: _Alive, error: DecoderError) -> Finished:
         self.cancel(state.handle)
         return Finished(state.handle, None, error)
+
+
+def _tokens_asked(state: _Alive, node: Node | None, vocab_size: int) -> I32:
+    """Return the tokens whose logits the request wants of a row."""
+    if isinstance(state.work, Walk):
+        assert node is not None
+        return state.work.edge_tokens(state.work.child_edges(node))
+    asked = state.work.asked()
+    if int(asked.min()) < 0 or int(asked.max()) >= vocab_size:
+        raise RequestError(
+            f"the grammar allows a token outside 0..{vocab_size - 1}; is it for another tokenizer?"
+        )
+    return asked
+
+
+def _result(state: _Alive, cached: int) -> WalkResult | GenerateResult:
+    work = state.work
+    if isinstance(work, Generation):
+        return GenerateResult(
+            text=work.text,
+            tokens=tokens_array(work.tokens),
+            logprob=work.logprob,
+            cut=work.cut,
+            prompt_tokens=state.asked,
+            cached_tokens=cached,
+            scored_tokens=state.scored_tokens,
+            passes=state.passes,
+        )
+    return WalkResult(
+        leaves=np.array(work.leaves, np.int32),
+        logprobs=np.array(work.logprobs, np.float64),
+        prompt_tokens=state.asked,
+        cached_tokens=cached,
+        scored_tokens=state.scored_tokens,
+        tree_tokens=state.tree_tokens,
+        passes=state.passes,
+    )
 
 
 def _turn(state: _Alive) -> tuple[int, int]:

@@ -27,6 +27,10 @@ class RequestError(DecoderError):
     """One request can't be decoded as asked (empty, too long, foreign token, nothing allowed)."""
 
 
+class BudgetError(RequestError):
+    """A text can't be ended within the tokens that the request allows."""
+
+
 class RowFaultError(DecoderError):
     """The model produced a non-finite value for one request; its neighbours are untouched."""
 
