@@ -6,14 +6,14 @@ keyword.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.nodes import DistinctLiterals, Literals, Number, Text
-from catalog_compiler.arguments.schema import contains, texts
+from catalog_compiler.arguments.schema import contains, held, texts
 from catalog_compiler.arguments.schema.free_keys import free_keys
-from catalog_compiler.arguments.schema.meet import member
+from catalog_compiler.arguments.schema.holding import member
 from catalog_compiler.arguments.schema.result import Note, too_large
 from catalog_compiler.arguments.schema.shapes import Arrays, Numbers, Objects, Some, Strings
 from catalog_compiler.arguments.values import Literal, spell
@@ -101,7 +101,7 @@ class Builder:
                     case Arrays():
                         made = self._arrays(shape)
                     case Objects():
-                        made = self._object(shape, where)
+                        made = self._objects(shape, where)
                 if not isinstance(shape, Some):
                     parts.update(dict.fromkeys(made))
         spelt = spell_all(literals)
@@ -153,6 +153,15 @@ class Builder:
                     f"give the items an enum of at most {MAX_DISTINCT} values",
                 )
             )
+        if arrays.repeated is not None:
+            self.notes.add(
+                Note(
+                    "not-unique",
+                    arrays.repeated,
+                    "that some item comes twice is not enforced",
+                    "say what is allowed instead of what is not",
+                )
+            )
         return [ArrayPart(arrays.prefix, arrays.rest, arrays.low, arrays.high)]
 
     def _distinct(self, arrays: Arrays) -> tuple[Part, ...] | None:
@@ -176,6 +185,14 @@ class Builder:
         if not spelt:
             return (ArrayPart((), arrays.rest, 0, 0),)
         return (DistinctLiterals(spelt, arrays.low, high),)
+
+    def _objects(self, objects: Objects, where: str) -> list[Part]:
+        try:
+            left = held.without_held(objects, self._expander, self.notes)
+        except automata.PatternError as error:
+            self.notes.add(_too_many("keys-too-complex", where, error))
+            left = [replace(objects, held=frozenset())]
+        return [part for each in left for part in self._object(each, where)]
 
     def _object(self, objects: Objects, where: str) -> list[Part]:
         declared = dict.fromkeys((*(key for key, _ in objects.members), *objects.required))

@@ -65,4 +65,6 @@ def compile_schema(
             raise too_large(f"its grammar has more than {budget.limits.nodes} nodes")
     except RefusedError as error:
         return CompiledSchema(None, error.note)
+    except RecursionError:
+        return CompiledSchema(None, too_large("a value within it is too deep").note)
     return CompiledSchema(grammar, None, tuple(sorted(builder.notes)))

@@ -31,26 +31,29 @@ def without_contained(arrays: Arrays, expander: Expander, notes: set[Note]) -> l
 def _reduced(
     arrays: Arrays, contained: Contained, expander: Expander, notes: set[Note]
 ) -> list[Arrays]:
-    inside, outside = contained.item, expander.negation(contained.item)
+    inside, outside, start = contained.item, expander.negation(contained.item), contained.start
     size = len(arrays.prefix) if arrays.high is None else arrays.high
-    positions = range(min(size, len(arrays.prefix)))
+    positions = range(start, min(size, len(arrays.prefix)))
     items = [arrays.item(at) for at in positions]
-    if arrays.high is None or arrays.high > len(arrays.prefix):
+    if arrays.high is None or arrays.high > max(len(arrays.prefix), start):
         items.append(arrays.rest)
     if all(expander.is_empty(both(item, outside)) for item in items):
-        low = max(arrays.low, contained.low)
-        high = _least(arrays.high, contained.high)
+        low = max(arrays.low, start + contained.low if contained.low else 0)
+        most = None if contained.high is None else start + contained.high
+        high = _least(arrays.high, most)
         if high is not None and low > high:
             return []
         return [replace(arrays, low=low, high=high, prefix=arrays.prefix[:high])]
     if all(expander.is_empty(both(item, inside)) for item in items):
         return [] if contained.low else [arrays]
     if contained.high == 0:
-        prefix = tuple(both(item, outside) for item in arrays.prefix)
+        size = max(len(arrays.prefix), start)
+        items = [arrays.item(at) for at in range(size)]
+        prefix = (*items[:start], *(both(item, outside) for item in items[start:]))
         left = settled(replace(arrays, prefix=prefix, rest=both(arrays.rest, outside)), expander)
         return [] if left is None else [left]
     if contained.low == 1 and contained.high is None:
-        sure = [at for at in range(min(arrays.low, len(arrays.prefix) + 1))
+        sure = [at for at in range(start, min(arrays.low, max(len(arrays.prefix), start) + 1))
                 if expander.is_empty(both(arrays.item(at), outside))]  # fmt: skip
         if sure:
             return [arrays]
@@ -71,7 +74,7 @@ def _by_position(arrays: Arrays, contained: Contained, expander: Expander) -> li
     """Return an array for each position at which the item may be found."""
     assert arrays.high is not None
     found = []
-    for at in range(arrays.high):
+    for at in range(contained.start, arrays.high):
         before = tuple(arrays.item(each) for each in range(at))
         after = tuple(arrays.item(each) for each in range(at + 1, len(arrays.prefix)))
         prefix = (*before, both(arrays.item(at), contained.item), *after)

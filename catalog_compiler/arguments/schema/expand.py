@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from catalog_compiler.arguments.schema import keywords, negation
-from catalog_compiler.arguments.schema.meet import CrowdedError, holds, meet, settled
+from catalog_compiler.arguments.schema.holding import holds
+from catalog_compiler.arguments.schema.meet import CrowdedError, meet, overlap, settled
 from catalog_compiler.arguments.schema.places import FALSE, TRUE, both
 from catalog_compiler.arguments.schema.reading import Reader
-from catalog_compiler.arguments.schema.result import Note, RefusedError
+from catalog_compiler.arguments.schema.result import Note, RefusedError, too_large
 from catalog_compiler.arguments.schema.shapes import (
     ALL_ITEMS,
     EVERYTHING,
@@ -30,15 +31,18 @@ from catalog_compiler.arguments.schema.shapes import (
 from catalog_compiler.arguments.values import TYPES, Json, json_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from catalog_compiler.arguments.schema.places import Atom, Conj, Place, Places
     from catalog_compiler.arguments.schema.result import Budget
 
+_Answer = TypeVar("_Answer")
 EMPTINESS_DEPTH: Final = 3
 """Levels of required members below which an intersection is taken to have values."""
 MAX_EXCLUDED: Final = 24
 """Alternatives of one option of a oneOf past which the others are not excluded."""
+MAX_NESTING: Final = 90
+"""Schemas within which another is looked into, past which what it says is not known."""
 MAX_SUBSETS: Final = 5
 """Options of an anyOf past which unevaluated keywords don't tell apart which of them hold."""
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -67,6 +71,7 @@ class Expander:
         self._conjs: dict[Conj, Expansion] = {}
         self._active: list[Atom] = []
         self._outer: frozenset[Atom] = frozenset()
+        self._empty: dict[Conj, bool] = {}
         self._depth = 0
         self.asked: set[Note] = set()
         """Notes on what literals and keys were held against."""
@@ -86,8 +91,6 @@ class Expander:
         return found
 
     def _meet_conj(self, shapes: Shapes, conj: Conj, notes: set[Note]) -> Shapes:
-        if conj == FALSE:
-            return {}
         for atom in conj:
             shapes = self._meet_atom(shapes, atom, notes)
         return shapes
@@ -109,6 +112,9 @@ class Expander:
         notes |= expansion.notes
         return shapes
 
+    def _nesting(self) -> int:
+        return len(self._active) + len(self._outer)
+
     def _unknown(self, shapes: Shapes) -> Shapes:
         """Return the shapes where something that holds was left out, and what it evaluates."""
         return _all_evaluated(shapes) if self._places.uses_unevaluated else shapes
@@ -123,8 +129,11 @@ class Expander:
                 "ref-loop", place.pointer, "a $ref leads back to itself with nothing between",
                 "let recursion pass through properties or items",
             )  # fmt: skip
-        if atom in self._outer:
+        if atom in self._outer or (self._outer and self._nesting() > MAX_NESTING):
             raise _BusyError
+        if len(self._active) > self._budget.limits.depth:
+            deepest = self._budget.limits.depth
+            raise too_large(f"more than {deepest} schemas apply in one place", place.pointer)
         self._budget.spend(10)
         self._active.append(atom)
         notes: set[Note] = set()
@@ -136,7 +145,7 @@ class Expander:
         found = self._atoms[atom] = Expansion(shapes, frozenset(notes))
         return found
 
-    # What the intersection of shapes asks (`meet.Oracle`).
+    # What the intersection of shapes asks (`holding.Oracle`).
 
     def spend(self, steps: int) -> None:
         """Take steps from the budget."""
@@ -146,16 +155,27 @@ class Expander:
         """Tell whether no value is in it; False where that isn't known."""
         if conj == FALSE or self._depth >= EMPTINESS_DEPTH:
             return conj == FALSE
-        try:
-            return not self._inside(conj).shapes
-        except _BusyError:
-            return False
+        found = self._empty.get(conj)
+        if found is None:
+            try:
+                found = self._inside(conj, self._has_nothing)
+            except (_BusyError, CrowdedError):
+                return False
+            self._empty[conj] = found
+        return found
+
+    def _has_nothing(self, conj: Conj) -> bool:
+        """Tell whether no value is in it, without making all that is."""
+        if conj in self._conjs or len(conj) < 2:
+            return not self.expand(conj).shapes
+        *others, last = sorted(conj)
+        return not overlap(self.expand(frozenset(others)).shapes, self._atom(last).shapes, self)
 
     def holds(self, conj: Conj, value: Json) -> bool:
         """Tell whether a value is in it."""
         if conj in (TRUE, FALSE):
             return conj == TRUE
-        expansion = self._inside(conj)
+        expansion = self._inside(conj, self.expand)
         shapes = expansion.shapes.get(json_type(value), ())
         if not any(holds(shape, value, self) for shape in shapes):
             return False
@@ -170,17 +190,14 @@ class Expander:
         """Return the negation of at most one atom."""
         return self._places.negation(conj)
 
-    def _inside(self, conj: Conj) -> Expansion:
-        """Expand what is not in the same place as what is being expanded."""
-        found = self._conjs.get(conj)
-        if found is not None:
-            return found
+    def _inside(self, conj: Conj, ask: Callable[[Conj], _Answer]) -> _Answer:
+        """Ask about what is not in the same place as what is being expanded."""
         before = self._active, self._outer
         self._outer = self._outer.union(self._active)
         self._active = []
         self._depth += 1
         try:
-            return self.expand(conj)
+            return ask(conj)
         finally:
             self._depth -= 1
             self._active, self._outer = before
@@ -293,18 +310,24 @@ class Expander:
         """Return the shapes without what another option of a oneOf has."""
         if conj == TRUE:
             return {}
-        if not self._meet_conj(shapes, conj, set()):
-            return shapes
+        negation = self._places.negation(conj)
         most = max(MAX_EXCLUDED, *(len(each) for each in shapes.values()))
-        beside: set[Note] = set()
-        left = self._meet_conj(shapes, self._places.negation(conj), beside)
-        if any(len(each) > most for each in left.values()):
+        try:
+            if not overlap(shapes, self.expand(conj).shapes, self):
+                return shapes
+            left = meet(shapes, self.expand(negation).shapes, self, most)
+        except _BusyError:
+            if self._outer:
+                raise
+            notes.add(_recursive(reader.place))
+            return shapes
+        except CrowdedError:
             reader.note(
                 "one-of-overlap", "oneOf", "that only one option holds is not wholly enforced",
                 "tell the options apart by a required property with a const",
             )  # fmt: skip
             return shapes
-        notes |= beside
+        notes |= self.expand(negation).notes
         return left
 
     def _unevaluated(self, shapes: Shapes, reader: Reader) -> Shapes:

@@ -29,7 +29,7 @@ from catalog_compiler.arguments.schema.shapes import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from catalog_compiler.arguments.schema.meet import Oracle
+    from catalog_compiler.arguments.schema.holding import Oracle
     from catalog_compiler.arguments.schema.places import Conj
     from catalog_compiler.arguments.schema.reading import Reader
     from catalog_compiler.arguments.schema.shapes import Keys
@@ -108,7 +108,8 @@ def _arrays(reader: Reader, oracle: Oracle) -> Arrays | None:
     unique = reader.pointer("uniqueItems") if flag(reader, "uniqueItems") else None
     while prefix and prefix[-1] == rest:
         prefix = prefix[:-1]
-    return settled(Arrays(prefix, rest, low, high, unique, contained, evaluated), oracle)
+    found = Arrays(prefix, rest, low, high, unique=unique, contained=contained, evaluated=evaluated)
+    return settled(found, oracle)
 
 
 def flag(reader: Reader, keyword: str) -> bool:
@@ -135,7 +136,7 @@ def _objects(reader: Reader) -> Objects | None:
         return None
     if high is not None and max(low, len(required)) > high:
         return None
-    return Objects(tuple(members.items()), required, frozenset(rules), low, high, seen)
+    return Objects(tuple(members.items()), required, frozenset(rules), low, high, seen=seen)
 
 
 def key_rules(reader: Reader, members: dict[str, Conj]) -> tuple[list[tuple[Keys, Conj]], Seen]:

@@ -6,18 +6,18 @@ when its grammar is pruned. Never reads a keyword.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema import texts
+from catalog_compiler.arguments.schema.holding import holds, member
 from catalog_compiler.arguments.schema.places import FALSE, TRUE, Conj, both
 from catalog_compiler.arguments.schema.shapes import (
     ANY,
     Arrays,
-    Matching,
     Numbers,
     Objects,
-    Others,
     Seen,
     Shape,
     Shapes,
@@ -28,33 +28,14 @@ from catalog_compiler.arguments.schema.shapes import (
 )  # fmt: skip
 from catalog_compiler.arguments.values import (
     TYPES,
-    Json,
-    decimal,
-    freeze,
-    is_multiple,
-    is_whole,
-    literal,
 )  # fmt: skip
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from catalog_compiler.arguments.schema.shapes import Keys
+    from catalog_compiler.arguments.schema.holding import Oracle
 
 _Bound = TypeVar("_Bound", int, "Decimal")
-
-
-class Oracle(Protocol):
-    """What an intersection asks about subschemas."""
-
-    def spend(self, steps: int) -> None:
-        """Take steps from the budget."""
-
-    def is_empty(self, conj: Conj) -> bool:
-        """Tell whether no value is in it; False where that isn't known."""
-
-    def holds(self, conj: Conj, value: Json) -> bool:
-        """Tell whether a value is in it."""
 
 
 class CrowdedError(Exception):
@@ -86,6 +67,17 @@ def meet(one: Shapes, other: Shapes, oracle: Oracle, most: int) -> Shapes:
         if found:
             out[kind] = tuple(found)
     return join(out)
+
+
+def overlap(one: Shapes, other: Shapes, oracle: Oracle) -> bool:
+    """Tell whether something is in both, as far as `meet` knows."""
+    for kind, ours in one.items():
+        for left in ours:
+            for right in other.get(kind, ()):
+                oracle.spend(1)
+                if meet_two(left, right, oracle) is not None:
+                    return True
+    return False
 
 
 def meet_two(one: Shape, other: Shape, oracle: Oracle) -> Shape | None:
@@ -170,6 +162,7 @@ def _arrays(one: Arrays, other: Arrays, oracle: Oracle) -> Arrays | None:
             max(one.low, other.low),
             _least(one.high, other.high),
             one.unique if one.unique is not None else other.unique,
+            one.repeated if one.repeated is not None else other.repeated,
             one.contained | other.contained,
             max(one.evaluated, other.evaluated),
         ),
@@ -189,12 +182,11 @@ def settled(arrays: Arrays, oracle: Oracle) -> Arrays | None:
             break
     if high is not None and arrays.low > high:
         return None
+    if arrays.unique is not None and arrays.repeated is not None:
+        return None
     if high == arrays.high:
         return arrays
-    return Arrays(
-        arrays.prefix[:high], arrays.rest, arrays.low, high, arrays.unique, arrays.contained,
-        arrays.evaluated,
-    )  # fmt: skip
+    return replace(arrays, prefix=arrays.prefix[:high], high=high)
 
 
 def _objects(one: Objects, other: Objects, oracle: Oracle) -> Objects | None:
@@ -208,6 +200,7 @@ def _objects(one: Objects, other: Objects, oracle: Oracle) -> Objects | None:
         one.rules | other.rules,
         max(one.low, other.low),
         _least(one.high, other.high),
+        one.held | other.held,
         Seen(
             one.seen.keys | other.seen.keys, one.seen.patterns | other.seen.patterns,
             one.seen.everything or other.seen.everything,
@@ -230,85 +223,3 @@ def _alone(objects: Objects, key: str) -> Conj | None:
     if objects.rules or key not in objects.required:
         return None
     return dict(objects.members).get(key, TRUE)
-
-
-def member(objects: Objects, key: str, oracle: Oracle) -> Conj:
-    """Return what the value of a key is."""
-    found = TRUE
-    for each, conj in objects.members:
-        if each == key:
-            found = conj
-            break
-    for keys, conj in objects.rules:
-        if conj != TRUE and has_key(keys, key, oracle):
-            found = both(found, conj)
-    return found
-
-
-def has_key(keys: Keys, key: str, oracle: Oracle) -> bool:
-    """Tell whether a key is of a kind."""
-    if isinstance(keys, Matching):
-        return automata.pattern(keys.pattern).accepts_text(key)
-    if isinstance(keys, Others):
-        return key not in keys.keys and not any(
-            automata.pattern(pattern).accepts_text(key) for pattern in keys.patterns
-        )
-    return not oracle.holds(keys.names, key)
-
-
-def holds(shape: Shape, value: Json, oracle: Oracle) -> bool:
-    """Tell whether a value of the shape's type is in it."""
-    oracle.spend(1)
-    if isinstance(shape, Some):
-        return literal(value) in shape.literals
-    if isinstance(shape, Strings):
-        return (
-            shape.low <= len(value)
-            and (shape.high is None or len(value) <= shape.high)
-            and value not in shape.without
-            and all(passes(test, value) for test in shape.tests)
-        )
-    if isinstance(shape, Numbers):
-        return _is_number(shape, value)
-    if isinstance(shape, Arrays):
-        return _is_array(shape, value, oracle)
-    return (
-        len(value) >= shape.low
-        and (shape.high is None or len(value) <= shape.high)
-        and all(key in value for key in shape.required)
-        and all(oracle.holds(member(shape, key, oracle), each) for key, each in value.items())
-    )
-
-
-def passes(test: Test, text: str) -> bool:
-    """Tell whether a string passes a test."""
-    automaton = texts.matching(frozenset({Test(test.kind, test.source, holds=True)}))
-    assert automaton is not None
-    return automaton.accepts_text(text) == test.holds
-
-
-def _is_number(numbers: Numbers, value: float) -> bool:
-    number = decimal(value)
-    return (
-        (numbers.minimum is None or number >= numbers.minimum)
-        and (numbers.above is None or number > numbers.above)
-        and (numbers.maximum is None or number <= numbers.maximum)
-        and (numbers.below is None or number < numbers.below)
-        and not (numbers.whole and not is_whole(value))
-        and not (numbers.broken and is_whole(value))
-        and all(is_multiple(number, unit) for unit in numbers.multiples)
-        and not any(is_multiple(number, unit) for unit in numbers.unmultiples)
-        and literal(value) not in numbers.without
-    )
-
-
-def _is_array(arrays: Arrays, value: list[Json], oracle: Oracle) -> bool:
-    if len(value) < arrays.low or (arrays.high is not None and len(value) > arrays.high):
-        return False
-    if arrays.unique is not None and len(set(map(freeze, value))) < len(value):
-        return False
-    for each in arrays.contained:
-        count = sum(oracle.holds(each.item, item) for item in value)
-        if count < each.low or (each.high is not None and count > each.high):
-            return False
-    return all(oracle.holds(arrays.item(at), item) for at, item in enumerate(value))

@@ -12,15 +12,19 @@ from catalog_compiler.arguments.schema.keywords import flag
 from catalog_compiler.arguments.schema.places import FALSE, TRUE
 from catalog_compiler.arguments.schema.shapes import (
     Arrays,
+    Contained,
+    Matching,
     Numbers,
     Objects,
+    Others,
     Shape,
     Shapes,
     Some,
     Strings,
     Test,
+    Unnamed,
     everything_but,
-)  # fmt: skip
+)
 from catalog_compiler.arguments.values import Json, json_type, literal
 
 if TYPE_CHECKING:
@@ -139,12 +143,11 @@ def _arrays(reader: Reader) -> list[Shape]:
         if conj != TRUE:
             found.append(Arrays((*[TRUE] * at, reader.places.negation(conj)), low=at + 1))
     if "items" in reader and (rest := reader.schema("items")) != TRUE:
-        if rest != FALSE:
-            reader.note("not-items", "items", "that some item is not so is not enforced", _MEND)
-        found.append(Arrays(low=len(prefix) + 1))
+        after = len(prefix)
+        some = Contained(reader.places.negation(rest), 1, None, reader.pointer("items"), after)
+        found.append(Arrays(low=after + 1, contained=frozenset({some} if rest != FALSE else ())))
     if flag(reader, "uniqueItems"):
-        reader.note("not-unique", "uniqueItems", "that two items are equal is not enforced", _MEND)
-        found.append(Arrays(low=2))
+        found.append(Arrays(low=2, repeated=reader.pointer("uniqueItems")))
     if "contains" in reader:
         found += _contains(reader)
     if "unevaluatedItems" in reader and reader["unevaluatedItems"] is not True:
@@ -181,13 +184,21 @@ def _objects(reader: Reader) -> list[Shape]:
     for key, conj in members.items():
         if conj != TRUE:
             found.append(Objects(((key, reader.places.negation(conj)),), (key,)))
-    rules = {"patternProperties": [*reader.schema_map("patternProperties").values()]}
-    for keyword in ("additionalProperties", "propertyNames"):
-        rules[keyword] = [reader.schema(keyword)] if keyword in reader else []
-    for keyword, conjs in rules.items():
-        if any(conj != TRUE for conj in conjs):
-            reader.note("not-keys", keyword, "that some key is not so is not enforced", _MEND)
-            found.append(Objects(low=1))
+    patterns = reader.schema_map("patternProperties")
+    known = [source for source in patterns if reader.is_pattern(source, "patternProperties")]
+    for source in known:
+        if patterns[source] != TRUE:
+            refused = reader.places.negation(patterns[source])
+            found.append(reader.held(Matching(source), refused, "patternProperties", source))
+    if len(known) < len(patterns):  # and noted
+        found.append(Objects(low=1))
+    if "additionalProperties" in reader and (rest := reader.schema("additionalProperties")) != TRUE:
+        others = Others(frozenset(members), frozenset(known))
+        refused = reader.places.negation(rest)
+        found.append(reader.held(others, refused, "additionalProperties"))
+    if "propertyNames" in reader and (names := reader.schema("propertyNames")) != TRUE:
+        kind = Unnamed(names) if names != FALSE else Others(frozenset(), frozenset())
+        found.append(reader.held(kind, TRUE, "propertyNames"))
     if "unevaluatedProperties" in reader and reader["unevaluatedProperties"] is not True:
         reader.note(
             "not-unevaluated", "unevaluatedProperties", "its negation is not enforced", _MEND

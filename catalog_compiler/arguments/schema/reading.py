@@ -12,13 +12,14 @@ from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.patterns import search
 from catalog_compiler.arguments.schema.places import malformed
 from catalog_compiler.arguments.schema.result import Note, RefusedError
-from catalog_compiler.arguments.schema.shapes import Contained, Test
+from catalog_compiler.arguments.schema.shapes import Contained, Held, Objects, Test
 from catalog_compiler.arguments.values import Json, decimal, is_finite, is_whole
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from catalog_compiler.arguments.schema.places import Conj, Place, Places
+    from catalog_compiler.arguments.schema.shapes import Keys
 
 TYPE_NAMES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
@@ -129,6 +130,10 @@ class Reader:
     def contained(self, item: Conj, low: int, high: int | None) -> Contained:
         """Return a count of items, for `contains` of this place."""
         return Contained(item, low, high, self.pointer("contains"))
+
+    def held(self, keys: Keys, value: Conj, *path: str) -> Objects:
+        """Return objects in which some key of a kind has a value."""
+        return Objects(low=1, held=frozenset({Held(keys, value, self.pointer(*path))}))
 
     def tests(self) -> list[Test]:
         """Return what strings are tested for, as far as automata can."""

@@ -75,12 +75,13 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """At least low and at most high items of an array are `item`."""
+    """At least low and at most high items of an array, from a position on, are `item`."""
 
     item: Conj
     low: int
     high: int | None
     pointer: str
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Arrays:
         prefix, rest: what the first items are, and the others.
         low, high: bounds on the number of items.
         unique: pointer of the keyword by which no two items are equal; None where they may.
+        repeated: pointer of the keyword by which some item comes twice, or None.
         contained: what else they must hold.
         evaluated: how many of the first items `unevaluatedItems` leaves alone.
 
@@ -101,6 +103,7 @@ class Arrays:
     low: int = 0
     high: int | None = None
     unique: str | None = None
+    repeated: str | None = None
     contained: frozenset[Contained] = frozenset()
     evaluated: int = 0
 
@@ -135,6 +138,15 @@ Keys: TypeAlias = Matching | Others | Unnamed
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Some key of a kind has a value that is `value`."""
+
+    keys: Keys
+    value: Conj
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """Keys that `unevaluatedProperties` leaves alone."""
 
@@ -152,6 +164,7 @@ class Objects:
         required: keys that must be there.
         rules: what the values of all keys of a kind are, declared keys included.
         low, high: bounds on the number of members.
+        held: what members there must be besides.
         seen: what `unevaluatedProperties` leaves alone; only kept where it is used.
 
     """
@@ -161,6 +174,7 @@ class Objects:
     rules: frozenset[tuple[Keys, Conj]] = frozenset()
     low: int = 0
     high: int | None = None
+    held: frozenset[Held] = frozenset()
     seen: Seen = field(default=Seen())
 
 

@@ -1,0 +1,318 @@
+"""ECMA-262 regular expressions (unicode mode) as a syntax tree.
+
+Owns the syntax. As real schemas need, it is lenient where the standard's unicode mode is strict:
+escapes of letters that need none, braces that are no count, Python's named groups. Never decides
+what a pattern accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from catalog_compiler.arguments.automata import char_sets
+from catalog_compiler.arguments.automata.errors import PatternError
+
+if TYPE_CHECKING:
+    from catalog_compiler.arguments.automata.char_sets import CharSet
+
+MAX_PATTERN_CHARS: Final = 10_000
+MAX_DEPTH: Final = 100
+MAX_COUNT: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character of a set."""
+
+    chars: CharSet
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Parts one after the other."""
+
+    parts: tuple[Syntax, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some parts."""
+
+    parts: tuple[Syntax, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part again and again; `high` is None without end."""
+
+    part: Syntax
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The start of the text, or its end."""
+
+    at_start: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WordEdge:
+    """A place between a word character and another (`negated`: any other place)."""
+
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What must follow here, or must not."""
+
+    part: Syntax
+    negated: bool
+
+
+Syntax: TypeAlias = Chars | Sequence | Choice | Repeat | Edge | WordEdge | Look
+
+DIGITS: Final = char_sets.of_ranges([(48, 57)])
+WORD: Final = char_sets.of_ranges([(48, 57), (65, 90), (95, 95), (97, 122)])
+SPACE: Final = char_sets.of_ranges(
+    [
+        *((9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
+        *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
+        (0xFEFF, 0xFEFF),
+    ]
+)
+LINE_ENDS: Final = char_sets.of_text("\n\r\u2028\u2029")
+_CLASSES: Final = {"d": DIGITS, "w": WORD, "s": SPACE}
+_CONTROLS: Final = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
+_COUNT: Final = re.compile(r"\{(\d+)(,(\d*))?\}")
+_GROUP_NAME: Final = re.compile(r"\?P?<([A-Za-z_$][\w$]*)>")
+_PROPERTY: Final = re.compile(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
+_LONG_CATEGORIES: Final = {
+    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
+    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Number": "N",
+    "Decimal_Number": "Nd", "digit": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
+    "Punctuation": "P", "punct": "P", "Symbol": "S", "Separator": "Z", "Space_Separator": "Zs",
+    "Other": "C", "Control": "Cc",
+}  # fmt: skip
+
+
+def parse(source: str) -> Syntax:
+    """Parse a pattern.
+
+    Raises:
+        PatternError: it is malformed, or uses what no automaton can say (a back reference, a look
+            behind); the message names the place.
+
+    """
+    if len(source) > MAX_PATTERN_CHARS:
+        raise PatternError(f"it has {len(source)} characters; at most {MAX_PATTERN_CHARS} are read")
+    return _Parser(source).whole()
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+        self._depth = 0
+
+    def whole(self) -> Syntax:
+        found = self._choice()
+        if self._at < len(self._source):
+            raise self._error("an unmatched )")
+        return found
+
+    def _error(self, what: str) -> PatternError:
+        return PatternError(f"{what} at character {self._at} of {self._source[:80]!r}")
+
+    def _next(self) -> str:
+        return self._source[self._at : self._at + 1]
+
+    def _take(self, text: str) -> bool:
+        if self._source.startswith(text, self._at):
+            self._at += len(text)
+            return True
+        return False
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self._source, self._at)
+        if found is not None:
+            self._at = found.end()
+        return found
+
+    def _choice(self) -> Syntax:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"groups nested more than {MAX_DEPTH} deep")
+        options = [self._sequence()]
+        while self._take("|"):
+            options.append(self._sequence())
+        self._depth -= 1
+        return options[0] if len(options) == 1 else Choice(tuple(options))
+
+    def _sequence(self) -> Syntax:
+        parts = []
+        while self._next() not in ("", "|", ")"):
+            parts.append(self._quantified())
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+    def _quantified(self) -> Syntax:
+        part = self._atom()
+        while (bounds := self._quantifier()) is not None:
+            if isinstance(part, Edge | WordEdge):
+                raise self._error("a count after an anchor")
+            low, high = bounds
+            if high is not None and high < low:
+                raise self._error("a count whose end is below its start")
+            if max(low, high or 0) > MAX_COUNT:
+                raise self._error(f"a count above {MAX_COUNT}")
+            part = Repeat(part, low, high)
+            self._take("?")  # lazy or not, the same texts match
+        return part
+
+    def _quantifier(self) -> tuple[int, int | None] | None:
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self._take(sign):
+                return bounds
+        found = self._match(_COUNT)
+        if found is None:
+            return None
+        low = int(found[1])
+        if found[2] is None:
+            return low, low
+        return low, int(found[3]) if found[3] else None
+
+    def _atom(self) -> Syntax:
+        if self._take("("):
+            return self._group()
+        if self._take("["):
+            return Chars(self._set())
+        if self._take("."):
+            return Chars(char_sets.complement(LINE_ENDS))
+        if self._take("^"):
+            return Edge(at_start=True)
+        if self._take("$"):
+            return Edge(at_start=False)
+        if self._next() in ("*", "+", "?"):
+            raise self._error("a count of nothing")
+        if self._take("\\"):
+            return self._escape()
+        character = self._next()
+        self._at += 1
+        return Chars(char_sets.of_text(character))
+
+    def _group(self) -> Syntax:
+        negated = self._source.startswith("?!", self._at)
+        if self._take("?=") or self._take("?!"):
+            part = Look(self._choice(), negated)
+            self._close()
+            return part
+        if self._source.startswith(("?<=", "?<!"), self._at):
+            raise self._error("a look behind, which arguments can't be decoded under")
+        if not self._take("?:") and self._match(_GROUP_NAME) is None and self._next() == "?":
+            raise self._error("a group of an unknown kind")
+        inner = self._choice()
+        self._close()
+        return inner
+
+    def _close(self) -> None:
+        if not self._take(")"):
+            raise self._error("a group that is not closed")
+
+    def _escape(self) -> Syntax:
+        sign = self._next()
+        if sign in ("b", "B"):
+            self._at += 1
+            return WordEdge(negated=sign == "B")
+        if sign.isdigit() and sign != "0":
+            raise self._error("a back reference, which arguments can't be decoded under")
+        if sign == "k" and self._source.startswith("k<", self._at):
+            raise self._error("a back reference, which arguments can't be decoded under")
+        return Chars(self._escaped_set())
+
+    def _escaped_set(self) -> CharSet:
+        """Return the characters that an escape stands for; the backslash is read."""
+        sign = self._next()
+        if not sign:
+            raise self._error("a backslash at the end")
+        self._at += 1
+        if sign.lower() in _CLASSES:
+            found = _CLASSES[sign.lower()]
+            return found if sign.islower() else char_sets.complement(found)
+        if sign in ("p", "P") and self._next() == "{":
+            return self._property(negated=sign == "P")
+        return char_sets.of_ranges([(self._escaped_char(sign),) * 2])
+
+    def _escaped_char(self, sign: str) -> int:
+        if sign in _CONTROLS:
+            return _CONTROLS[sign]
+        if sign == "c" and self._next().isalpha() and self._next().isascii():
+            self._at += 1
+            return ord(self._source[self._at - 1]) % 32
+        if sign == "x" and (digits := self._match(re.compile("[0-9A-Fa-f]{2}"))):
+            return int(digits[0], 16)
+        if sign == "u":
+            return self._unicode_escape()
+        return ord(sign)
+
+    def _unicode_escape(self) -> int:
+        if digits := self._match(re.compile(r"\{([0-9A-Fa-f]{1,6})\}")):
+            value = int(digits[1], 16)
+        elif digits := self._match(re.compile(r"([Dd][89ABab]..)\\u([Dd][C-Fc-f]..)")):
+            high, low = int(digits[1], 16), int(digits[2], 16)
+            value = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+        elif digits := self._match(re.compile("[0-9A-Fa-f]{4}")):
+            value = int(digits[0], 16)
+        else:
+            return ord("u")
+        if value > char_sets.LAST:
+            raise self._error("a code point beyond U+10FFFF")
+        return value
+
+    def _property(self, *, negated: bool) -> CharSet:
+        found = self._match(_PROPERTY)
+        name = "" if found is None else found[1]
+        if name in ("Any", "ASCII"):
+            chars: CharSet | None = char_sets.ALL if name == "Any" else ((0, 127),)
+        else:
+            chars = char_sets.general_category(_LONG_CATEGORIES.get(name, name))
+        if chars is None:
+            raise self._error(f"a character property that is not known ({name or 'malformed'})")
+        return char_sets.complement(chars) if negated else chars
+
+    def _set(self) -> CharSet:
+        negated = self._take("^")
+        found: list[CharSet] = []
+        while not self._take("]"):
+            if not self._next():
+                raise self._error("a set of characters that is not closed")
+            low = self._set_member()
+            mark = self._at
+            if self._take("-") and self._next() not in ("]", ""):
+                high = self._set_member()
+                if _single(low) and _single(high):
+                    if high[0][0] < low[0][0]:
+                        raise self._error("a range whose end is below its start")
+                    found.append(char_sets.of_ranges([(low[0][0], high[0][0])]))
+                else:  # `\w-.`: no range, three members
+                    found += [low, char_sets.of_text("-"), high]
+            else:
+                self._at = mark
+                found.append(low)
+        joined = char_sets.union(*found)
+        return char_sets.complement(joined) if negated else joined
+
+    def _set_member(self) -> CharSet:
+        if self._take("\\"):
+            if self._take("b"):
+                return ((8, 8),)
+            return self._escaped_set()
+        self._at += 1
+        return char_sets.of_text(self._source[self._at - 1])
+
+
+def _single(chars: CharSet) -> bool:
+    return len(chars) == 1 and chars[0][0] == chars[0][1]

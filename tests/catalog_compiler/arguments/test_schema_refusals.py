@@ -1,0 +1,101 @@
+"""What refuses a tool's arguments, by name and place, and never by an exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog_compiler.arguments.schema import SchemaLimits, compile_schema
+
+BROAD = {
+    "type": "object",
+    "allOf": [
+        {"anyOf": [{"required": [f"{group}{option}"]} for option in range(9)]}
+        for group in "abcdefgh"
+    ],
+}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"items": schema}
+    return schema
+
+
+REFUSED: dict[str, tuple[Any, str, str]] = {
+    "no schema": (5, "schema-malformed", ""),
+    "false": (False, "arguments-impossible", ""),
+    "contradiction": (
+        {"type": "object", "required": ["a"], "properties": {"a": False}},
+        *("arguments-impossible", ""),
+    ),
+    "endless": (
+        {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}},
+        *("arguments-impossible", ""),
+    ),
+    "too few keys": (
+        {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "minProperties": 3},
+        *("arguments-impossible", ""),
+    ),
+    "no number between": (
+        {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
+        *("arguments-impossible", ""),
+    ),
+    "remote": (
+        {"properties": {"a": {"$ref": "https://example.org/other.json#/x"}}},
+        *("ref-remote", "/properties/a/$ref"),
+    ),
+    "nowhere": ({"items": {"$ref": "#/$defs/no"}}, "ref-unresolved", "/items/$ref"),
+    "loop": ({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "ref-loop", "/$defs/a"),
+    "loop by anyOf": ({"anyOf": [{"type": "string"}, {"$ref": "#"}]}, "ref-loop", ""),
+    "unknown type": ({"items": {"type": "strnig"}}, "type-unknown", "/items/type"),
+    "unknown dialect": ({"$schema": "https://example.org/mine"}, "dialect-unknown", "/$schema"),
+    "minLength": ({"minLength": "3"}, "schema-malformed", "/minLength"),
+    "required": ({"required": "a"}, "schema-malformed", "/required"),
+    "properties": ({"properties": ["a"]}, "schema-malformed", "/properties"),
+    "a property": ({"properties": {"a/b": 7}}, "schema-malformed", "/properties/a~1b"),
+    "pattern": ({"pattern": "(a"}, "pattern-unsupported", "/pattern"),
+    "too deep": (nested(100), "arguments-too-large", "/items" * 65),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused(name: str) -> None:
+    """The refusal names what is wrong and where, with a mend."""
+    schema, code, pointer = REFUSED[name]
+    compiled = compile_schema(schema)
+    assert compiled.grammar is None
+    assert compiled.refusal is not None
+    assert (compiled.refusal.code, compiled.refusal.pointer) == (code, pointer)
+    assert compiled.refusal.message
+    assert compiled.refusal.mend
+
+
+@pytest.mark.parametrize("limit", ["nodes", "states", "depth", "schemas", "steps"])
+def test_every_bound_refuses(limit: str) -> None:
+    """A schema past any bound is refused as too large."""
+    schema = {
+        "properties": {
+            "a": {"type": "string", "pattern": "abcdef"},
+            "b": {"items": {"items": {"enum": [1, 2]}}},
+        }
+    }
+    assert compile_schema(schema).grammar is not None
+    compiled = compile_schema(schema, SchemaLimits(**{limit: 2}))
+    assert compiled.refusal is not None
+    assert compiled.refusal.code == "arguments-too-large"
+
+
+def test_too_many_alternatives_are_left_to_the_check() -> None:
+    """A product of alternatives is cut, and the cut is noted."""
+    compiled = compile_schema(BROAD)
+    assert compiled.grammar is not None
+    assert {note.code for note in compiled.checked_after} == {"too-many-alternatives"}
+
+
+def test_bounds_are_positive() -> None:
+    """A bound of zero is refused when it is made."""
+    with pytest.raises(ValueError, match=r"SchemaLimits\.steps is 0"):
+        SchemaLimits(steps=0)
