@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from benchmarks.maskbench.judge import Verdict
     from benchmarks.maskbench.rows import Row
 
+MAX_MESSAGES: Final = 8
+"""Failures of which the message is kept."""
 PERCENTILES: Final = (50, 90, 99)
 _WRONG: Final = ("valid_refused", "invalid_accepted")
 Figures = dict[str, Any]
@@ -34,6 +36,7 @@ class Tally:
         self._tests: Counter[bool] = Counter()
         self._judged: Counter[bool] = Counter()
         self._ids: dict[str, list[str]] = {"errors": [], **{kind: [] for kind in _WRONG}}
+        self._messages: list[str] = []
         self._compile_ns: list[int] = []
         self._refusal_ns: list[int] = []
         self._lookup_ns: list[int] = []
@@ -46,6 +49,7 @@ class Tally:
         if outcome == "failed":
             self._failures[verdict["code"]] += 1
             self._ids["errors"].append(row.id)
+            self._messages.append(f"{row.id}: {verdict['code']}: {verdict['message'][:200]}")
         elif outcome == "refused":
             self._refusals[verdict["code"]] += 1
             self._refusal_ns.append(verdict["compile_ns"])
@@ -76,6 +80,7 @@ class Tally:
             "refusals": dict(self._refusals.most_common()),
             "errors": self._outcomes["failed"],
             "error_kinds": dict(self._failures.most_common()),
+            "error_messages": self._messages[:MAX_MESSAGES],
             **{kind: self._wrong[kind] for kind in _WRONG},
             "machine_alone": {kind: self._wrong[f"machine_{kind}"] for kind in _WRONG},
             "compile_ms": percentiles(self._compile_ns, 1e6),
@@ -122,6 +127,8 @@ def report(system: str, how: str, found: Figures, *, width: int = 16) -> None:
         counts = ", ".join(f"{code} {count}" for code, count in found["all"][key].items())
         if counts:
             print(f"  {title}: {counts}")
+    for message in found["all"]["error_messages"]:
+        print(f"    {message}")
 
 
 def _line(name: str, one: Figures, width: int) -> str:

@@ -136,7 +136,7 @@ def test_sums_by_set_and_in_all() -> None:
         (row("2", "A", True, True), verdict("checked", valid_refused=[0, 1], compile_ns=4_000_000)),
         (row("3", "A", True), verdict("refused", code="not")),
         (row("4", "B", False), verdict(invalid_accepted=[0], machine_invalid_accepted=[0])),
-        (row("5", "B", False), {"outcome": "failed", "code": "timeout", "message": ""}),
+        (row("5", "B", False), {"outcome": "failed", "code": "timeout", "message": "late"}),
     ])  # fmt: skip
     one, every = found["sets"]["A"], found["all"]
     assert list(found["sets"]) == ["A", "B"]
@@ -148,6 +148,7 @@ def test_sums_by_set_and_in_all() -> None:
     assert one["compile_ms"] == {"p50": 2.0, "p90": 4.0, "p99": 4.0, "max": 4.0}
     assert (every["rows"], every["tests"], every["compiled"]) == (5, 7, 3)
     assert (every["refusals"], every["error_kinds"]) == ({"not": 1}, {"timeout": 1})
+    assert every["error_messages"] == ["5: timeout: late"]
     assert every["machine_alone"]["invalid_accepted"] == every["invalid_accepted"] == 1
     assert every["ids"] == {"errors": ["5"], "valid_refused": ["2"], "invalid_accepted": ["4"]}
 
