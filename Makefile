@@ -115,6 +115,16 @@ bench-peers: $(PEERS)/.ready kernels assets ## beside llama-cpp-python, outlines
 	@POINTSMAN_SHARED_DATA="$(SHARED_DATA)" $(PEERS)/bin/python -m benchmarks.peers \
 		--json $(RESULTS)/peers.json
 
+# Masks: schemas with instances of which it is known whether they are valid, and the official suite.
+.PHONY: bench-schemas
+bench-schemas: $(PEERS)/.ready kernels assets ## arguments' grammars beside llguidance, xgrammar, outlines-core (needs the data)
+	@$(PEERS)/bin/python -m benchmarks.maskbench "$(SHARED_DATA)/schemas/maskbench_dev.jsonl" \
+		--peers llguidance,xgrammar,xgrammar-strict,outlines-core --json $(RESULTS)/maskbench.json
+	@$(PEERS)/bin/python -m benchmarks.json_schema_suite \
+		"$(SHARED_DATA)/schemas/json_schema_test_suite_2020_12.json" \
+		--peers llguidance,xgrammar,xgrammar-strict,outlines-core \
+		--json $(RESULTS)/json_schema_suite.json
+
 .PHONY: accuracy
 accuracy: kernels assets ## how often the right tool is chosen (needs the development data)
 	@$(PY) -m benchmarks.accuracy --data "$(SHARED_DATA)" --json benchmarks/results/accuracy.json

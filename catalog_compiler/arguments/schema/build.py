@@ -219,6 +219,8 @@ class Builder:
         except automata.PatternError as error:
             self.notes.add(_too_many("keys-too-complex", where, error))
             keys, values = texts.all_but(frozenset(declared)), (frozenset(),)
+        if objects.declares and not objects.speaks and objects.low <= len(properties):
+            keys, values = None, ()
         self._count(keys)
         return [ObjectPart(properties, keys, values, objects.low, objects.high)]
 

@@ -207,6 +207,8 @@ def _objects(one: Objects, other: Objects, oracle: Oracle) -> Objects | None:
             one.seen.keys | other.seen.keys, one.seen.patterns | other.seen.patterns,
             one.seen.everything or other.seen.everything,
         ),
+        one.declares or other.declares,
+        one.speaks or other.speaks,
     )  # fmt: skip
     if found.high is not None and max(found.low, len(found.required)) > found.high:
         return None

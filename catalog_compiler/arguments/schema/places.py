@@ -84,8 +84,9 @@ def both(one: Conj, other: Conj) -> Conj:
 class Places:
     """The subschemas of one schema, numbered as they are first asked for; 0 is the false one."""
 
-    def __init__(self, schema: Json, limits: SchemaLimits) -> None:
+    def __init__(self, schema: Json, limits: SchemaLimits, *, close_objects: bool = False) -> None:
         self._limits = limits
+        self.close_objects = close_objects
         self._all: list[Place | None] = [None]
         self._numbers: dict[tuple[int, str], int] = {}
         self._resources: dict[str, _Spot] = {}

@@ -1,0 +1,1 @@
+"""Real schemas with valid and invalid instances: what is accepted, at what cost, beside peers."""
