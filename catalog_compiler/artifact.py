@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from catalog_compiler import container, records
+from catalog_compiler.arguments.catalog import ArgumentNotes
+from catalog_compiler.arguments.tables import check_tables
 from catalog_compiler.errors import ArtifactError, GrammarError
 from catalog_compiler.grammar.placement import Placement
 from catalog_compiler.grammar.trie import NameTrie
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from catalog_compiler.arguments.catalog import CatalogArguments
     from catalog_compiler.model import Diagnostic, Tool
 
 SUFFIX: Final = ".catalog"
@@ -31,6 +34,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 _TRIE: Final = "trie."
 _EXTRA: Final = "extra."
+_ARGUMENTS: Final = "arguments."
 
 
 class CompiledCatalog:
@@ -46,6 +50,8 @@ class CompiledCatalog:
         definition_digests: (tools, 32) uint8, SHA-256 of each definition text.
         extras: arrays the caller of the compiler handed in, by name.
         extras_key: what made the extras (an encoder's digest, say); "" without extras.
+        arguments: the tables of the tools' arguments (`docs/arguments.md`), by name; `roots` has
+            an entry for each tool, -1 where its arguments are refused.
 
     """
 
@@ -59,7 +65,11 @@ class CompiledCatalog:
         arrays, metadata = source.arrays, source.metadata
         self._where = where
         self.digest = source.digest
+        self.arguments: Mapping[str, npt.NDArray[np.generic]] = {
+            k.removeprefix(_ARGUMENTS): v for k, v in arrays.items() if k.startswith(_ARGUMENTS)
+        }
         try:
+            check_tables(self.arguments)
             self.compiler_version = metadata["compiler"]
             self.tokenizer_digest = metadata["tokenizer"]
             self.extras_key = metadata["extras_key"]
@@ -69,6 +79,7 @@ class CompiledCatalog:
             )
             self._names = _Texts(arrays["names.text"], arrays["names.offsets"])
             self._tools = _Texts(arrays["tools.text"], arrays["tools.offsets"])
+            self.argument_notes_texts = _Texts(arrays["notes.text"], arrays["notes.offsets"])
             self._diagnostics = _typed(arrays["diagnostics.text"], np.uint8, 1).tobytes()
             self.token_counts = _typed(arrays["tools.tokens"], np.int32, 1)
             self.definition_digests = _typed(arrays["tools.definitions"], np.uint8, 2)
@@ -78,7 +89,8 @@ class CompiledCatalog:
             k.removeprefix(_EXTRA): v for k, v in arrays.items() if k.startswith(_EXTRA)
         }
         rows = {len(self._names), len(self.token_counts), len(self.definition_digests)}
-        rows |= {self.trie.leaves - 1, len(self._tools)}
+        rows |= {self.trie.leaves - 1, len(self._tools), len(self.argument_notes_texts)}
+        rows |= {len(self.arguments["roots"])}
         if len(rows) != 1 or self.definition_digests.shape[1] != 32:
             raise ArtifactError(f"{where}: its arrays disagree with one another; {_AGAIN}")
 
@@ -129,6 +141,16 @@ class CompiledCatalog:
         """Tool index by routed name."""
         return {name: index for index, name in enumerate(self.names)}
 
+    def argument_notes(self, index: int) -> ArgumentNotes:
+        """Return what is to be known of one tool's arguments.
+
+        Raises:
+            IndexError: there is no such tool.
+            ArtifactError: the stored text is malformed.
+
+        """
+        return ArgumentNotes.from_json(self.argument_notes_texts[index])
+
     def tool_json(self, index: int) -> bytes:
         """Return one tool's canonical JSON as stored."""
         return self._tools[index]
@@ -176,6 +198,7 @@ def pack_catalog(
     compiler_version: str,
     token_counts: npt.NDArray[np.int32],
     definition_digests: npt.NDArray[np.uint8],
+    arguments: CatalogArguments,
     extras: Mapping[str, npt.NDArray[np.generic]],
     extras_key: str,
 ) -> bytes:
@@ -190,9 +213,14 @@ def pack_catalog(
         "tools.definitions": definition_digests,
         "diagnostics.text": _bytes(records.diagnostics_to_json(diagnostics)),
         **{_TRIE + name: array for name, array in trie.to_arrays().items()},
+        **{_ARGUMENTS + name: array for name, array in arguments.arrays.items()},
         **{_EXTRA + name: array for name, array in extras.items()},
     }
-    for prefix, texts in (("tools", tool_texts), ("names", [name.encode() for name in names])):
+    for prefix, texts in (
+        ("tools", tool_texts),
+        ("names", [name.encode() for name in names]),
+        ("notes", [notes.to_json() for notes in arguments.notes]),
+    ):
         arrays[f"{prefix}.text"] = _bytes(b"".join(texts))
         arrays[f"{prefix}.offsets"] = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     metadata = {

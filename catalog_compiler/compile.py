@@ -17,6 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from catalog_compiler import records
+from catalog_compiler.arguments.catalog import (
+    KnownArguments,
+    argument_findings,
+    compile_arguments,
+)
 from catalog_compiler.artifact import CompiledCatalog, pack_catalog
 from catalog_compiler.errors import CatalogError
 from catalog_compiler.grammar.build import build_name_grammar
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
     from catalog_compiler.grammar.placement import Placement
 
-COMPILER_VERSION: Final = "1"
+COMPILER_VERSION: Final = "2"
 """Raised whenever equal input may give other bytes than before."""
 
 Extras: TypeAlias = Mapping[str, npt.NDArray[np.generic]]
@@ -110,6 +115,9 @@ def compile_catalog(
     counts = _count_tokens(
         definitions, digests, without_limits(tokenizer), previous if reusable else None
     )
+    tell("compiling arguments")
+    arguments = compile_arguments(kept, digests, _known_arguments(previous))
+    findings += argument_findings(kept, arguments.notes)
     extra: Extras = {}
     if extras is not None:
         tell("indexing")
@@ -129,8 +137,18 @@ def compile_catalog(
         compiler_version=COMPILER_VERSION,
         token_counts=counts,
         definition_digests=digests,
+        arguments=arguments,
         extras=extra,
         extras_key=extras_key if extras is not None else "",
+    )
+
+
+def _known_arguments(previous: CompiledCatalog | None) -> KnownArguments | None:
+    """Return the arguments of an earlier compilation, where this very compiler made it."""
+    if previous is None or previous.compiler_version != COMPILER_VERSION:
+        return None
+    return KnownArguments(
+        previous.definition_digests, previous.arguments, tuple(previous.argument_notes_texts)
     )
 
 

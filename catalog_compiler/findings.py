@@ -201,6 +201,16 @@ UNSUPPORTED_KEYWORD = _new(
     "unsupported-keyword", _I, "A schema uses a keyword that is kept as data and not enforced.",
     "Nothing to mend for routing.",
 )  # fmt: skip
+ARGUMENTS_REFUSED = _new(
+    "arguments-refused", _W, "A tool's arguments can't be decoded under its input schema; the tool "
+    "is routed, and asking for its arguments is answered with this reason.",
+    "Mend the schema as the message says, or let the agent write this tool's arguments.",
+)  # fmt: skip
+CHECKED_AFTER = _new(
+    "arguments-checked-after", _I, "A part of an input schema is not enforced while arguments are "
+    "decoded; they are validated afterwards, and what fails is never given out.",
+    "Nothing to mend; a schema that says it in simpler keywords is never answered in vain.",
+)  # fmt: skip
 NO_OPERATION_ID = _new(
     "no-operation-id", _I, "An OpenAPI operation has no operationId; a name was made from method "
     "and path.",

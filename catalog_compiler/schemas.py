@@ -28,8 +28,10 @@ FOREIGN_TYPES: dict[str, str | None] = {
     "str": "string", "char": "string", "text": "string", "date": "string",
     "bool": "boolean", "tuple": "array", "list": "array", "arraylist": "array", "set": "array",
     "none": "null", "any": None, "mixed": None,
+    # Other spellings of JSON Schema's own.
+    **{name: name for name in TYPES},
 }  # fmt: skip
-"""Type names of other languages; None means that any type is allowed."""
+"""Type names of other languages, in small letters; None means that any type is allowed."""
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")

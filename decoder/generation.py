@@ -213,7 +213,7 @@ class Generation:
         """Write until there is a choice again, or the end."""
         grammar, before = self.request.grammar, len(self.tokens)
         while not self.done:
-            if grammar.finished:
+            if grammar.finished or (grammar.accepts and not len(grammar.allowed())):
                 self.done = True
             elif self._budget_ends():
                 self._write_all(grammar.shortest())

@@ -8,6 +8,10 @@ so they pickle. Never computes an answer and never touches a catalog.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from router.arguments.values import Arguments, ArgumentWish
 
 MAX_TEXT_CHARS = 200_000
 """Longest request text or previous turn a job may carry, in characters. The prompt clips it to its
@@ -93,6 +97,7 @@ class RouteJob:
         allowed: the caller's subset, or None for the whole catalog.
         k: how many candidates to return at most, 1 to `MAX_K`.
         visible: what the caller may be answered with at all, whatever it asks for; None for all.
+        arguments: what is asked of the tool's arguments; None where none are wanted.
 
     """
 
@@ -103,6 +108,7 @@ class RouteJob:
     allowed: AllowRule | None = None
     k: int = 1
     visible: AllowRule | None = None
+    arguments: ArgumentWish | None = None
 
     def __post_init__(self) -> None:
         """Refuse blank or over-long texts and a `k` out of bounds."""
@@ -144,12 +150,14 @@ class RouteUsage:
     """What an answer cost.
 
     Attributes:
-        prompt_tokens: tokens the model read.
+        prompt_tokens: tokens the model read to choose.
         scored_tokens: children of trie nodes the model scored.
-        passes: forward passes the walk took.
+        passes: forward passes the walk took, and the arguments after it.
         shortlist_size: tools the model could choose among.
         catalog_size: tools of the whole catalog.
         allowed_size: tools the caller's rule left.
+        argument_prompt_tokens: tokens the model read to write the arguments.
+        argument_tokens: tokens of the arguments.
 
     """
 
@@ -159,6 +167,13 @@ class RouteUsage:
     shortlist_size: int
     catalog_size: int
     allowed_size: int
+    argument_prompt_tokens: int = 0
+    argument_tokens: int = 0
+
+    @property
+    def most_held_tokens(self) -> int:
+        """Tokens of KV memory held at once at most: the walk's are given back before arguments."""
+        return max(self.prompt_tokens, self.argument_prompt_tokens + self.argument_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +184,14 @@ class RouteTimings:
         retrieval_s: embedding the text, BM25, cosine, shortlist.
         prompt_s: writing and tokenising the prompt.
         finish_s: combining and calibrating.
+        arguments_s: writing the arguments, from the choice to their check.
 
     """
 
     retrieval_s: float
     prompt_s: float
     finish_s: float
+    arguments_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +207,7 @@ class RankedTools:
         none_probability: calibrated probability that no tool fits, whether or not it is listed.
         usage: what the answer cost.
         timings: where the time went.
+        arguments: those of the first candidate; None where none were wanted or it is no tool.
 
     """
 
@@ -199,3 +217,4 @@ class RankedTools:
     none_probability: float
     usage: RouteUsage
     timings: RouteTimings
+    arguments: Arguments | None = None

@@ -1,27 +1,24 @@
 """What the model reads: the shortlist, the request and the form of the answer.
 
-Owns the wording, the clipping and the safe use of the model's chat template. Text that comes from
-a caller or a catalog can never become a control token: the template's own parts are tokenised with
-special tokens, everything else without, and spellings of added tokens are split apart. Never
-chooses the tools.
+Owns the wording and the budgets; `router.chat` keeps untrusted text from becoming a control token.
+Never chooses the tools.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import jinja2
-import jinja2.sandbox
 import numpy as np
-import numpy.typing as npt
-from tokenizers import Tokenizer
 
-from router.retrieval.words import clip_at_word, first_sentence, well_formed
+from router.chat import CHARS_PER_TOKEN, ChatText, PromptError
+from router.retrieval.words import clip_at_word, first_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+    from tokenizers import Tokenizer
 
     from catalog_compiler.model import Tool
 
@@ -29,23 +26,6 @@ SYSTEM_TEXT: Final = (
     "You choose the one tool that serves the user's request. Answer with the tool's name only."
 )
 NONE_DESCRIPTION: Final = "no tool fits"
-
-PLAIN_TEMPLATE: Final = (
-    "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n\n{% endfor %}"
-    "{% if add_generation_prompt %}Answer: {% endif %}"
-)
-"""Stands in for the chat template of a model that has none (a base model)."""
-
-_MARKS: Final = ("\ue000system\ue001", "\ue000user\ue001")
-"""Private-use spellings that stand for the two contents while the template is rendered."""
-
-_CHARS_PER_TOKEN = 8
-"""Texts are cut to this many characters a token before they are tokenised, so that tokenising
-costs no more than the budget warrants, whatever was sent."""
-
-
-class PromptError(ValueError):
-    """The chat template cannot be used, or a budget cannot hold what must stand in the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +65,13 @@ class ToolLine:
 
 
 class PromptWriter:
-    """Writes prompts for one model and one way of spelling answers."""
+    """Writes prompts for one model and one way of spelling answers.
+
+    Attributes:
+        config: the token budget.
+        chat: tokenises untrusted text, and the template's parts.
+
+    """
 
     def __init__(
         self,
@@ -112,26 +98,15 @@ class PromptWriter:
 
         """
         self.config = config or PromptConfig()
-        self._trusted = tokenizer
-        self._text = Tokenizer.from_str(tokenizer.to_str())
-        self._text.no_truncation()
-        self._text.no_padding()
-        self._text.encode_special_tokens = True
-        self._added = _added_tokens_pattern(tokenizer)
-        opening, middle, closing = _template_parts(chat_template or PLAIN_TEMPLATE, bos)
-        self._opening = self._encode_trusted(opening) + self.encode_text(SYSTEM_TEXT)
-        self._middle = self._encode_trusted(middle) + self.encode_text("Tools:\n")
+        self.chat = ChatText(tokenizer, chat_template, bos=bos)
+        self._opening = self.chat.opening + self.encode_text(SYSTEM_TEXT)
+        self._middle = self.chat.middle + self.encode_text("Tools:\n")
         self._none_line = self.encode_text(f"- {none_text}: {NONE_DESCRIPTION}\n")
-        self._closing = self._encode_trusted(closing) + self.encode_text(answer_prefix)
+        self._closing = self.chat.closing + self.encode_text(answer_prefix)
 
     def encode_text(self, text: str) -> list[int]:
         """Tokenise untrusted text: no id of an added token ever comes out."""
-        text = well_formed(text)
-        if self._added is None:
-            return self._encode_plain(text)
-        cuts = [match.start() + 1 for match in self._added.finditer(text)]
-        pieces = [text[lo:hi] for lo, hi in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-        return [token for piece in pieces if piece for token in self._encode_plain(piece)]
+        return self.chat.encode(text)
 
     def line(self, tool: Tool) -> ToolLine:
         """Write the line of one tool, at most `line_tokens` long.
@@ -140,7 +115,7 @@ class PromptWriter:
         the whole name, since it walks the name grammar.
         """
         budget = self.config.line_tokens
-        reach = budget * _CHARS_PER_TOKEN
+        reach = budget * CHARS_PER_TOKEN
         sentence = first_sentence(tool.description or tool.title, reach)
         name = clip_at_word(tool.name, reach)
         head = self.encode_text(f"- {name}: " if sentence else f"- {name}")
@@ -168,70 +143,8 @@ class PromptWriter:
         tokens += self._none_line
         if previous.strip():
             tokens += self.encode_text("\nBefore: ")
-            tokens += self._tail(previous, self.config.previous_tokens)
+            tokens += self.chat.tail(previous, self.config.previous_tokens)
         tokens += self.encode_text("\nRequest: ")
-        tokens += self._head_and_tail(text, self.config.request_tokens)
+        tokens += self.chat.head_and_tail(text, self.config.request_tokens)
         tokens += self._closing
         return np.array(tokens, dtype=np.int32)
-
-    def _encode_trusted(self, text: str) -> list[int]:
-        ids: list[int] = self._trusted.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def _encode_plain(self, text: str) -> list[int]:
-        ids: list[int] = self._text.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def _tail(self, text: str, budget: int) -> list[int]:
-        return self.encode_text(text.strip()[-budget * _CHARS_PER_TOKEN :])[-budget:]
-
-    def _head_and_tail(self, text: str, budget: int) -> list[int]:
-        text = text.strip()
-        tail = budget // 4
-        head = budget - tail
-        if len(text) <= budget * _CHARS_PER_TOKEN:
-            tokens = self.encode_text(text)
-            if len(tokens) <= budget:
-                return tokens
-            return tokens[:head] + tokens[-tail:]
-        front = self.encode_text(text[: head * _CHARS_PER_TOKEN])[:head]
-        return front + self._tail(text, tail)
-
-
-def _added_tokens_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
-    """Match at every place where an added token of two characters or more is spelt."""
-    spellings = sorted(
-        {token.content for token in tokenizer.get_added_tokens_decoder().values()},
-        key=lambda spelling: (-len(spelling), spelling),
-    )
-    spellings = [spelling for spelling in spellings if len(spelling) > 1]
-    if not spellings:
-        return None
-    return re.compile(f"(?={'|'.join(map(re.escape, spellings))})")
-
-
-def _template_parts(template: str, bos: str) -> tuple[str, str, str]:
-    """Render the template and cut it at the two contents."""
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    try:
-        rendered = environment.from_string(template).render(
-            messages=[
-                {"role": "system", "content": _MARKS[0]},
-                {"role": "user", "content": _MARKS[1]},
-            ],
-            add_generation_prompt=True,
-            bos_token=bos,
-            enable_thinking=False,
-        )
-    except Exception as error:  # a template is a program and may raise anything
-        raise PromptError(f"the model's chat template does not render: {error}") from error
-    if any(rendered.count(mark) != 1 for mark in _MARKS) or rendered.index(
-        _MARKS[0]
-    ) > rendered.index(_MARKS[1]):
-        raise PromptError(
-            "the model's chat template does not carry a system and a user message once each, "
-            "in this order; routing needs one that does"
-        )
-    opening, rest = rendered.split(_MARKS[0])
-    middle, closing = rest.split(_MARKS[1])
-    return opening, middle, closing

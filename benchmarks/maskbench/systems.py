@@ -117,10 +117,9 @@ class Ours:
 
     def compile(self, schema: Any) -> Compiled:
         """See `System`."""
-        from decoder.arguments import ArgumentMachine, ArgumentTables  # noqa: PLC0415
-
         from catalog_compiler.arguments.schema import compile_schema  # noqa: PLC0415
         from catalog_compiler.arguments.tables import ArgumentPool  # noqa: PLC0415
+        from decoder.arguments import ArgumentMachine, ArgumentTables  # noqa: PLC0415
 
         compiled = compile_schema(schema, assert_formats=self._assert_formats)
         if compiled.grammar is None:

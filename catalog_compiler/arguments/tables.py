@@ -41,7 +41,28 @@ COLUMNS: Final = 8
 NONE: Final = -1
 """Stands for an absent node, automaton, trie or bound."""
 
+DIMENSIONS: Final = {
+    "roots": 1, "nodes": 2, "lists": 1, "property_nodes": 1, "property_required": 1,
+    "trie_edges": 1, "trie_bytes": 1, "trie_targets": 1, "trie_values": 1, "trie_leaves": 2,
+    "trie_order": 1, "automata": 2, "interval_starts": 1, "interval_classes": 1,
+    "transitions": 1, "accepts": 1,
+}  # fmt: skip
+"""Every table by name, with its number of dimensions."""
+
 _Key: TypeAlias = tuple[object, ...]
+
+
+def check_tables(arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    """Check that all tables are there and of the right form; what they say is not looked at.
+
+    Raises:
+        ValueError: naming the table.
+
+    """
+    for name, dimensions in DIMENSIONS.items():
+        array = arrays.get(name)
+        if array is None or array.dtype != np.int32 or array.ndim != dimensions:
+            raise ValueError(f"the argument table {name} is missing or of another form")
 
 
 def spell_key(key: str) -> bytes:

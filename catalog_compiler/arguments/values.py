@@ -75,7 +75,8 @@ def is_multiple(number: float | Decimal, unit: Decimal) -> bool:
     # No multiple of ten is divisible by ten to a power that exceeds its digits.
     if -shift > coefficient.bit_length():
         return coefficient == 0
-    return coefficient % (unit_coefficient * 10**-shift) == 0
+    scale: int = 10 ** (-shift)
+    return coefficient % (unit_coefficient * scale) == 0
 
 
 def freeze(value: Json) -> Hashable:

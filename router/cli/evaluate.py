@@ -19,12 +19,12 @@ from catalog_compiler.errors import CatalogError
 from decoder.errors import DecoderError
 from router.assets import AssetError
 from router.catalogs import CatalogMismatchError
+from router.chat import PromptError
 from router.evaluation import evaluate_method, read_queries, report_json
 from router.inprocess import InProcessRouter
 from router.methods import Bm25Method, EncoderMethod, RetrievalMethod, RouterMethod
 from router.parts import load_parts
 from router.pipeline import Pipeline
-from router.prompt import PromptError
 
 if TYPE_CHECKING:
     from router.catalogs import LoadedCatalog

@@ -19,7 +19,7 @@ from router.cli.connect import address_options, connect, tell_error
 from router.client import RequestError, RouteQuery
 
 if TYPE_CHECKING:
-    from router.client import RouteAnswer
+    from router.client import Arguments, RouteAnswer
 
 
 @click.command("route")
@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 @click.option("--namespace", "namespaces", multiple=True, help="Only tools of these.")
 @click.option("--tag", "tags", multiple=True, help="Only tools with one of these.")
 @click.option("--previous", default="", help="The turn before.")
+@click.option("--arguments", "want_arguments", is_flag=True, help="Ask for its arguments too.")
+@click.option(
+    "--missing",
+    type=click.Choice(("fill", "report")),
+    default="fill",
+    show_default=True,
+    help="Required values that the request does not mention: let the model fill them in, or "
+    "report them.",
+)
+@click.option(
+    "--max-argument-tokens",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Most tokens of arguments.  [default: the server's]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 @address_options(timeout_s=30.0)
 def route(
@@ -42,7 +57,10 @@ def route(
     namespaces: tuple[str, ...],
     tags: tuple[str, ...],
     previous: str,
-    as_json: bool,  # noqa: FBT001  (click hands flags over so)
+    want_arguments: bool,  # noqa: FBT001  (click hands flags over so)
+    missing: str,
+    max_argument_tokens: int,
+    as_json: bool,  # noqa: FBT001
     address: str,
     timeout_s: float,
     **reached: Any,
@@ -53,6 +71,8 @@ def route(
     Exit codes: 0 answered, "no tool fits" included; 2 wrong usage; 4 no server answers; 5 refused;
     6 failed or out of time.
     """  # noqa: D301  (click's own mark)
+    if not want_arguments and (missing != "fill" or max_argument_tokens):
+        raise click.UsageError("--missing and --max-argument-tokens need --arguments")
     query = RouteQuery(
         text,
         catalog=catalog,
@@ -61,6 +81,9 @@ def route(
         namespaces=namespaces,
         tags=tags,
         k=k,
+        want_arguments=want_arguments,
+        missing=missing,
+        max_argument_tokens=max_argument_tokens,
     )
     began = time.perf_counter()
     try:
@@ -87,11 +110,14 @@ def show(console: Console, answer: RouteAnswer, took_s: float) -> None:
             shown.stylize("bold")
         table.add_row(rank, shown, f"{100 * probability:.1f}%")
     console.print(table)
+    if answer.arguments is not None:
+        show_arguments(console, answer.arguments)
     usage, timings = answer.usage, answer.timings
     console.print(
         f"{1000 * took_s:.1f} ms, of which {timings.total_micros / 1000:.1f} ms in the server "
         f"(waiting {timings.queue_micros / 1000:.1f}, retrieval "
-        f"{timings.retrieval_micros / 1000:.1f}, model {timings.model_micros / 1000:.1f})",
+        f"{timings.retrieval_micros / 1000:.1f}, model {timings.model_micros / 1000:.1f}"
+        f"{_argument_time(answer)})",
         highlight=False,
         soft_wrap=True,
     )
@@ -105,6 +131,24 @@ def show(console: Console, answer: RouteAnswer, took_s: float) -> None:
     console.print(
         f"catalog {answer.catalog_digest[:12]}, model {answer.model_digest[:12]}", style="dim"
     )
+
+
+def show_arguments(console: Console, arguments: Arguments) -> None:
+    """Print the arguments as they may be sent on, or why there are none."""
+    if arguments.json:
+        console.print(Text(arguments.json), soft_wrap=True)
+    if arguments.missing:
+        pointers = ", ".join(arguments.missing)
+        console.print(Text(f"not in the request: {pointers}", style="yellow"), soft_wrap=True)
+    if arguments.code:
+        told = f"no arguments ({arguments.outcome}): [{arguments.code}] {arguments.reason}"
+        console.print(Text(told, style="yellow"), soft_wrap=True)
+
+
+def _argument_time(answer: RouteAnswer) -> str:
+    if answer.arguments is None:
+        return ""
+    return f", arguments {answer.timings.argument_micros / 1000:.1f}"
 
 
 def ranked(answer: RouteAnswer) -> list[tuple[str, str | None, float]]:

@@ -212,6 +212,12 @@ def _split_names(
     show_default=True,
     help="Seconds that admitted requests are given after SIGTERM.",
 )
+@click.option(
+    "--no-arguments",
+    is_flag=True,
+    help="Choose tools only: no tables for arguments are held, and requests that want arguments "
+    "are refused as ARGUMENTS_UNAVAILABLE.",
+)
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @observing_options
 @click.option(
@@ -250,6 +256,7 @@ def serve(
     expected_model: str,
     expected_catalogs: tuple[str, ...],
     max_request_tokens: int,
+    no_arguments: bool,  # noqa: FBT001
 ) -> None:
     """Serve catalogs over gRPC, with health and reflection.
 
@@ -271,7 +278,7 @@ def serve(
     try:
         service = ServiceConfig(
             host=host, port=port, slots=slots, queue=queue, grace_s=grace_s, tls=tls,
-            unix_socket=unix_socket,
+            unix_socket=unix_socket, arguments=not no_arguments,
         )  # fmt: skip
         clients = Clients() if clients_file is None else read_clients(clients_file)
     except (ValueError, ClientsFileError) as error:
@@ -340,6 +347,7 @@ async def run(options: ServeOptions) -> int:
             slots=options.service.slots,
             threads=options.threads,
             max_request_tokens=options.max_request_tokens,
+            arguments=options.service.arguments,
         ),
         command=options.engine_command,
     )

@@ -79,6 +79,9 @@ def show(
     if found.reasons:
         reasons = ", ".join(f"{name} {count}" for name, count in found.reasons.items())
         table.add_row("no answer", Text(reasons))
+    if found.arguments:
+        outcomes = ", ".join(f"{name} {count}" for name, count in found.arguments.items())
+        table.add_row("arguments", Text(outcomes))
     table.add_row("slots", f"{found.alive} of {found.slots} in use (peak {found.alive_peak})")
     table.add_row("queue", f"{found.queued} of {found.queue} waiting (peak {found.queued_peak})")
     table.add_row("latency", latency_line(found))

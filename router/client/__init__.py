@@ -8,6 +8,7 @@
 """
 
 from router.client.aio import AsyncClient
+from router.client.arguments import Arguments
 from router.client.blocking import Client
 from router.client.config import DEFAULT_ADDRESS, ClientConfig
 from router.client.connection import ClientTls, ExposedTokenError
@@ -39,6 +40,7 @@ from router.client.results import (
 __all__ = [
     "DEFAULT_ADDRESS",
     "Accounts",
+    "Arguments",
     "AsyncClient",
     "Candidate",
     "CatalogInfo",

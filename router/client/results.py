@@ -9,6 +9,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from router.client.arguments import POLICIES, Arguments, outcome_name
 from router.rpc import router_pb2 as pb
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class RouteQuery:
         previous: the turn before, or "".
         names, namespaces, tags: the allowed subset; a tool must pass every list that is not empty.
         k: most candidates.
+        want_arguments: whether the tool's arguments are wanted too.
+        missing: "fill" lets the model make up required values that the request does not mention,
+            "report" names and leaves them out; only with `want_arguments`.
+        max_argument_tokens: most tokens of arguments; 0 leaves it to the server.
         request_id: an id of its own by default; the same id again gets the same answer again.
 
     """
@@ -41,6 +46,9 @@ class RouteQuery:
     namespaces: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     k: int = 1
+    want_arguments: bool = False
+    missing: str = "fill"
+    max_argument_tokens: int = 0
     request_id: str = field(default_factory=new_request_id)
 
     def __post_init__(self) -> None:
@@ -50,6 +58,18 @@ class RouteQuery:
                 raise TypeError(f"RouteQuery.{name} is a text; give a tuple of texts")
         if not 1 <= self.k < 2**32:
             raise ValueError(f"RouteQuery.k is {self.k}; give at least 1")
+        if self.missing not in POLICIES:
+            raise ValueError(
+                f"RouteQuery.missing {self.missing!r} is none of {', '.join(POLICIES)}"
+            )
+        if not 0 <= self.max_argument_tokens < 2**32:
+            raise ValueError(
+                f"RouteQuery.max_argument_tokens is {self.max_argument_tokens}; give 0 or more"
+            )
+        if not self.want_arguments and (self.missing != "fill" or self.max_argument_tokens):
+            raise ValueError(
+                "RouteQuery.missing and max_argument_tokens have no use without want_arguments"
+            )
 
     def to_message(self) -> pb.RouteRequest:
         """Write it for the wire."""
@@ -63,6 +83,11 @@ class RouteQuery:
             previous_turn=self.previous,
             allow=allow,
             k=self.k,
+            want_arguments=self.want_arguments,
+            missing=POLICIES[self.missing]
+            if self.want_arguments
+            else pb.MISSING_POLICY_UNSPECIFIED,
+            max_argument_tokens=self.max_argument_tokens,
         )
 
 
@@ -87,6 +112,8 @@ class Usage:
     allowed_size: int
     offered_tokens: int
     tokens_saved: int
+    argument_prompt_tokens: int = 0
+    argument_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +126,7 @@ class Timings:
     prompt_micros: int
     model_micros: int
     finish_micros: int
+    argument_micros: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +143,7 @@ class RouteAnswer:
         model_digest: the model used.
         usage: what it cost.
         timings: where the time went; the only part that differs from one time to the next.
+        arguments: the tool's; None where none were wanted or no tool fits.
 
     """
 
@@ -127,6 +156,7 @@ class RouteAnswer:
     model_digest: str
     usage: Usage
     timings: Timings
+    arguments: Arguments | None = None
 
     @classmethod
     def from_message(cls, message: pb.RouteResponse) -> RouteAnswer:
@@ -144,6 +174,9 @@ class RouteAnswer:
             model_digest=message.model_digest,
             usage=Usage(*(getattr(message.usage, name) for name in Usage.__slots__)),
             timings=Timings(*(getattr(message.timings, name) for name in Timings.__slots__)),
+            arguments=Arguments.from_message(message.arguments)
+            if message.HasField("arguments")
+            else None,
         )
 
 
@@ -295,6 +328,7 @@ class ServerStats:
         slots, queue, alive, queued, alive_peak, queued_peak: how full it is and was.
         latency_samples, p50_micros, p90_micros, p99_micros: over the latest answers.
         tools: count by tool name, most first; "" counts "no tool fits".
+        arguments: answers with arguments, by what came of them.
         tools_counted: how many different ones there are; `tools` may hold fewer.
         serving: whether the engine answers.
         engine_state: where it stands: starting, serving, silent, down or stopped.
@@ -326,6 +360,7 @@ class ServerStats:
     p99_micros: int
     tools: Mapping[str, int]
     tools_counted: int
+    arguments: Mapping[str, int]
     serving: bool
     engine_state: str
     model_digest: str
@@ -359,6 +394,7 @@ class ServerStats:
             p99_micros=latency.p99_micros,
             tools={entry.name: entry.count for entry in message.tools},
             tools_counted=message.tools_counted,
+            arguments={outcome_name(entry.outcome): entry.count for entry in message.arguments},
             serving=message.engine.serving,
             engine_state=message.engine.state,
             model_digest=message.engine.model_digest,

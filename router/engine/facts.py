@@ -96,6 +96,7 @@ class EngineConfig:
         slots: jobs alive at once.
         threads: cores its kernels may use.
         max_request_tokens: most tokens of a request's text and of the turn before it, each.
+        arguments: whether it decodes arguments; without, it holds nothing for them.
 
     """
 
@@ -104,6 +105,7 @@ class EngineConfig:
     slots: int
     threads: int
     max_request_tokens: int = DEFAULT_MAX_REQUEST_TOKENS
+    arguments: bool = True
 
     def __post_init__(self) -> None:
         """Refuse numbers below 1."""

@@ -25,6 +25,7 @@ from decoder.model import load_model
 from decoder.self_check import self_check
 from router import assets
 from router.catalogs import CatalogMismatchError, LoadedCatalog
+from router.chat import PromptError
 from router.engine.backend import CatalogRefusedError, Ended
 from router.engine.facts import (
     DEFAULT_MAX_REQUEST_TOKENS,
@@ -35,7 +36,6 @@ from router.engine.facts import (
 )
 from router.jobs import TooLongError, UnknownCatalogError
 from router.pipeline import Pipeline
-from router.prompt import PromptError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,6 +16,7 @@ import json
 import struct
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
+from router.arguments.values import ArgumentOutcome, Arguments, ArgumentWish, MissingPolicy
 from router.engine.errors import WireError
 from router.engine.facts import Answer, CatalogFacts, ToolFacts
 from router.jobs import AllowRule, Candidate, RankedTools, RouteJob, RouteTimings, RouteUsage
@@ -115,7 +116,11 @@ def job_to_wire(job: RouteJob) -> Message:
 def job_from_wire(raw: Message) -> RouteJob:
     """Read a job; raises InvalidJobError as `RouteJob` does."""
     rules = {key: rule_from_wire(raw[key]) for key in ("allowed", "visible")}
-    return RouteJob(**{**raw, **rules})
+    return RouteJob(**{**raw, **rules, "arguments": _wish_from_wire(raw["arguments"])})
+
+
+def _wish_from_wire(raw: Message | None) -> ArgumentWish | None:
+    return None if raw is None else ArgumentWish(MissingPolicy(raw["missing"]), raw["max_tokens"])
 
 
 def rule_to_wire(rule: AllowRule | None) -> Message | None:
@@ -146,10 +151,18 @@ def answer_from_wire(raw: Message) -> Answer:
             none_probability=ranked["none_probability"],
             usage=RouteUsage(**ranked["usage"]),
             timings=RouteTimings(**ranked["timings"]),
+            arguments=_arguments_from_wire(ranked["arguments"]),
         ),
         offered_tokens=raw["offered_tokens"],
         model_s=raw["model_s"],
     )
+
+
+def _arguments_from_wire(raw: Message | None) -> Arguments | None:
+    if raw is None:
+        return None
+    typed = {"outcome": ArgumentOutcome(raw["outcome"]), "missing": tuple(raw["missing"])}
+    return Arguments(**{**raw, **typed})
 
 
 def catalog_from_wire(raw: Message) -> CatalogFacts:

@@ -52,7 +52,7 @@ class _RefusalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Refusal
     the work never started, "failed" where it was lost.
     """
     REFUSAL_REASON_ARGUMENTS_UNAVAILABLE: _RefusalReason.ValueType  # 10
-    """Arguments can't be decoded by this server. UNIMPLEMENTED."""
+    """This server was started without arguments. UNIMPLEMENTED; ask without want_arguments."""
     REFUSAL_REASON_ENGINE_FAULT: _RefusalReason.ValueType  # 11
     """The engine could not decode this very request; others are untouched. INTERNAL, "failed"."""
     REFUSAL_REASON_INTERNAL: _RefusalReason.ValueType  # 12
@@ -102,7 +102,7 @@ REFUSAL_REASON_ENGINE_DOWN: RefusalReason.ValueType  # 9
 the work never started, "failed" where it was lost.
 """
 REFUSAL_REASON_ARGUMENTS_UNAVAILABLE: RefusalReason.ValueType  # 10
-"""Arguments can't be decoded by this server. UNIMPLEMENTED."""
+"""This server was started without arguments. UNIMPLEMENTED; ask without want_arguments."""
 REFUSAL_REASON_ENGINE_FAULT: RefusalReason.ValueType  # 11
 """The engine could not decode this very request; others are untouched. INTERNAL, "failed"."""
 REFUSAL_REASON_INTERNAL: RefusalReason.ValueType  # 12
@@ -124,6 +124,70 @@ REFUSAL_REASON_UNAUTHENTICATED: RefusalReason.ValueType  # 16
 REFUSAL_REASON_FORBIDDEN: RefusalReason.ValueType  # 17
 """The client may not do this (compile or activate catalogs). PERMISSION_DENIED."""
 Global___RefusalReason: _TypeAlias = RefusalReason  # noqa: Y015
+
+class _MissingPolicy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MissingPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MissingPolicy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MISSING_POLICY_UNSPECIFIED: _MissingPolicy.ValueType  # 0
+    """The same as FILL."""
+    MISSING_POLICY_FILL: _MissingPolicy.ValueType  # 1
+    """The model writes a value that the schema allows; it may be made up."""
+    MISSING_POLICY_REPORT: _MissingPolicy.ValueType  # 2
+    """They are named in Arguments.missing and left out, so that the agent can ask for them."""
+
+class MissingPolicy(_MissingPolicy, metaclass=_MissingPolicyEnumTypeWrapper):
+    """What becomes of required values that the request does not mention."""
+
+MISSING_POLICY_UNSPECIFIED: MissingPolicy.ValueType  # 0
+"""The same as FILL."""
+MISSING_POLICY_FILL: MissingPolicy.ValueType  # 1
+"""The model writes a value that the schema allows; it may be made up."""
+MISSING_POLICY_REPORT: MissingPolicy.ValueType  # 2
+"""They are named in Arguments.missing and left out, so that the agent can ask for them."""
+Global___MissingPolicy: _TypeAlias = MissingPolicy  # noqa: Y015
+
+class _ArgumentOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ArgumentOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ArgumentOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ARGUMENT_OUTCOME_UNSPECIFIED: _ArgumentOutcome.ValueType  # 0
+    """Never sent."""
+    ARGUMENT_OUTCOME_DECODED: _ArgumentOutcome.ValueType  # 1
+    """The arguments are whole and satisfy the tool's schema."""
+    ARGUMENT_OUTCOME_MISSING: _ArgumentOutcome.ValueType  # 2
+    """Required values are not in the request (only with MISSING_POLICY_REPORT). What is known is
+    given without them, so it need not satisfy the schema.
+    """
+    ARGUMENT_OUTCOME_UNAVAILABLE: _ArgumentOutcome.ValueType  # 3
+    """The compiler refused this tool's schema; code and reason say why."""
+    ARGUMENT_OUTCOME_INVALID: _ArgumentOutcome.ValueType  # 4
+    """What was decoded failed the check of what the grammar can't hold, and is not given out."""
+    ARGUMENT_OUTCOME_OVER_BUDGET: _ArgumentOutcome.ValueType  # 5
+    """They did not end within their tokens, and are not given out."""
+
+class ArgumentOutcome(_ArgumentOutcome, metaclass=_ArgumentOutcomeEnumTypeWrapper):
+    """What came of decoding the tool's arguments."""
+
+ARGUMENT_OUTCOME_UNSPECIFIED: ArgumentOutcome.ValueType  # 0
+"""Never sent."""
+ARGUMENT_OUTCOME_DECODED: ArgumentOutcome.ValueType  # 1
+"""The arguments are whole and satisfy the tool's schema."""
+ARGUMENT_OUTCOME_MISSING: ArgumentOutcome.ValueType  # 2
+"""Required values are not in the request (only with MISSING_POLICY_REPORT). What is known is
+given without them, so it need not satisfy the schema.
+"""
+ARGUMENT_OUTCOME_UNAVAILABLE: ArgumentOutcome.ValueType  # 3
+"""The compiler refused this tool's schema; code and reason say why."""
+ARGUMENT_OUTCOME_INVALID: ArgumentOutcome.ValueType  # 4
+"""What was decoded failed the check of what the grammar can't hold, and is not given out."""
+ARGUMENT_OUTCOME_OVER_BUDGET: ArgumentOutcome.ValueType  # 5
+"""They did not end within their tokens, and are not given out."""
+Global___ArgumentOutcome: _TypeAlias = ArgumentOutcome  # noqa: Y015
 
 class _SourceFormat:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -236,6 +300,8 @@ class RouteRequest(_message.Message):
     ALLOW_FIELD_NUMBER: _builtins.int
     K_FIELD_NUMBER: _builtins.int
     WANT_ARGUMENTS_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    MAX_ARGUMENT_TOKENS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request's id, at most 128 characters; empty lets the server make one. Clients don't share
     ids: the same id of another client is another request. An id that was
@@ -251,7 +317,13 @@ class RouteRequest(_message.Message):
     k: _builtins.int
     """Most candidates wanted; 0 means 1."""
     want_arguments: _builtins.bool
-    """Asks for the tool's arguments too. Refused as ARGUMENTS_UNAVAILABLE where the server can't."""
+    """Asks for the tool's arguments too. Refused as ARGUMENTS_UNAVAILABLE where the server was
+    started without them.
+    """
+    missing: Global___MissingPolicy.ValueType
+    """What becomes of required values that the request does not mention. Only with want_arguments."""
+    max_argument_tokens: _builtins.int
+    """Most tokens that the arguments may take, at most 4096; 0 means 512. Only with want_arguments."""
     @_builtins.property
     def allow(self) -> Global___AllowRule:
         """The caller's subset; absent means every tool."""
@@ -266,10 +338,12 @@ class RouteRequest(_message.Message):
         allow: Global___AllowRule | None = ...,
         k: _builtins.int = ...,
         want_arguments: _builtins.bool = ...,
+        missing: Global___MissingPolicy.ValueType = ...,
+        max_argument_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "catalog", b"catalog", "k", b"k", "previous_turn", b"previous_turn", "request_id", b"request_id", "text", b"text", "want_arguments", b"want_arguments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "catalog", b"catalog", "k", b"k", "max_argument_tokens", b"max_argument_tokens", "missing", b"missing", "previous_turn", b"previous_turn", "request_id", b"request_id", "text", b"text", "want_arguments", b"want_arguments"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -323,6 +397,58 @@ class NoToolFits(_message.Message):
 Global___NoToolFits: _TypeAlias = NoToolFits  # noqa: Y015
 
 @_typing.final
+class Arguments(_message.Message):
+    """The arguments of the tool that was chosen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    LOGPROB_FIELD_NUMBER: _builtins.int
+    outcome: Global___ArgumentOutcome.ValueType
+    """What came of them."""
+    json: _builtins.str
+    """A JSON object in canonical spelling: members in the schema's order, ", " and ": " between.
+    Set with DECODED and MISSING, else empty.
+    """
+    code: _builtins.str
+    """Why there are none, as a stable identifier: the compiler's code with UNAVAILABLE."""
+    reason: _builtins.str
+    """The same for people; never holds a request's text."""
+    tokens: _builtins.int
+    """Tokens that were decoded."""
+    logprob: _builtins.float
+    """Log-probability of what was decoded among what the schema allows, in nats."""
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """JSON pointers into the arguments: required values that the request does not mention, in the
+        schema's order. Set with MISSING.
+        """
+
+    def __init__(
+        self,
+        *,
+        outcome: Global___ArgumentOutcome.ValueType = ...,
+        json: _builtins.str = ...,
+        missing: _abc.Iterable[_builtins.str] | None = ...,
+        code: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        logprob: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "json", b"json", "logprob", b"logprob", "missing", b"missing", "outcome", b"outcome", "reason", b"reason", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Arguments: _TypeAlias = Arguments  # noqa: Y015
+
+@_typing.final
 class Usage(_message.Message):
     """What an answer cost."""
 
@@ -336,8 +462,10 @@ class Usage(_message.Message):
     ALLOWED_SIZE_FIELD_NUMBER: _builtins.int
     OFFERED_TOKENS_FIELD_NUMBER: _builtins.int
     TOKENS_SAVED_FIELD_NUMBER: _builtins.int
+    ARGUMENT_PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    ARGUMENT_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
-    """Tokens the router's model read."""
+    """Tokens the router's model read to choose the tool."""
     scored_tokens: _builtins.int
     """Tokens the router's model gave a score to."""
     passes: _builtins.int
@@ -353,7 +481,11 @@ class Usage(_message.Message):
     offered_tokens: _builtins.int
     """Tokens that the allowed tools' definitions take in an agent's prompt."""
     tokens_saved: _builtins.int
-    """offered_tokens less prompt_tokens; negative where a catalog is smaller than the prompt."""
+    """offered_tokens less what the router's model read; negative where a catalog is smaller."""
+    argument_prompt_tokens: _builtins.int
+    """Tokens the router's model read to write the arguments, beside prompt_tokens."""
+    argument_tokens: _builtins.int
+    """Tokens of the arguments."""
     def __init__(
         self,
         *,
@@ -365,10 +497,12 @@ class Usage(_message.Message):
         allowed_size: _builtins.int = ...,
         offered_tokens: _builtins.int = ...,
         tokens_saved: _builtins.int = ...,
+        argument_prompt_tokens: _builtins.int = ...,
+        argument_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_size", b"allowed_size", "catalog_size", b"catalog_size", "offered_tokens", b"offered_tokens", "passes", b"passes", "prompt_tokens", b"prompt_tokens", "scored_tokens", b"scored_tokens", "shortlist_size", b"shortlist_size", "tokens_saved", b"tokens_saved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_size", b"allowed_size", "argument_prompt_tokens", b"argument_prompt_tokens", "argument_tokens", b"argument_tokens", "catalog_size", b"catalog_size", "offered_tokens", b"offered_tokens", "passes", b"passes", "prompt_tokens", b"prompt_tokens", "scored_tokens", b"scored_tokens", "shortlist_size", b"shortlist_size", "tokens_saved", b"tokens_saved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -388,6 +522,7 @@ class Timings(_message.Message):
     PROMPT_MICROS_FIELD_NUMBER: _builtins.int
     MODEL_MICROS_FIELD_NUMBER: _builtins.int
     FINISH_MICROS_FIELD_NUMBER: _builtins.int
+    ARGUMENT_MICROS_FIELD_NUMBER: _builtins.int
     total_micros: _builtins.int
     """From arrival at the server to the answer."""
     queue_micros: _builtins.int
@@ -397,9 +532,11 @@ class Timings(_message.Message):
     prompt_micros: _builtins.int
     """Writing and tokenising the prompt."""
     model_micros: _builtins.int
-    """Forward passes and the waiting between them."""
+    """Forward passes that chose the tool, and the waiting between them."""
     finish_micros: _builtins.int
     """Combining and calibrating."""
+    argument_micros: _builtins.int
+    """Writing the arguments: their prompt, their passes, their check."""
     def __init__(
         self,
         *,
@@ -409,10 +546,11 @@ class Timings(_message.Message):
         prompt_micros: _builtins.int = ...,
         model_micros: _builtins.int = ...,
         finish_micros: _builtins.int = ...,
+        argument_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_micros", b"finish_micros", "model_micros", b"model_micros", "prompt_micros", b"prompt_micros", "queue_micros", b"queue_micros", "retrieval_micros", b"retrieval_micros", "total_micros", b"total_micros"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument_micros", b"argument_micros", "finish_micros", b"finish_micros", "model_micros", b"model_micros", "prompt_micros", b"prompt_micros", "queue_micros", b"queue_micros", "retrieval_micros", b"retrieval_micros", "total_micros", b"total_micros"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -433,6 +571,7 @@ class RouteResponse(_message.Message):
     MODEL_DIGEST_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request's id, or the one made for it."""
     none_probability: _builtins.float
@@ -461,6 +600,10 @@ class RouteResponse(_message.Message):
     def timings(self) -> Global___Timings:
         """Where the time went."""
 
+    @_builtins.property
+    def arguments(self) -> Global___Arguments:
+        """The tool's arguments; absent where none were wanted or no tool fits."""
+
     def __init__(
         self,
         *,
@@ -473,10 +616,11 @@ class RouteResponse(_message.Message):
         model_digest: _builtins.str = ...,
         usage: Global___Usage | None = ...,
         timings: Global___Timings | None = ...,
+        arguments: Global___Arguments | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["none", b"none", "outcome", b"outcome", "timings", b"timings", "tool", b"tool", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "none", b"none", "outcome", b"outcome", "timings", b"timings", "tool", b"tool", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "catalog_digest", b"catalog_digest", "model_digest", b"model_digest", "none", b"none", "none_probability", b"none_probability", "outcome", b"outcome", "request_id", b"request_id", "timings", b"timings", "tool", b"tool", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "candidates", b"candidates", "catalog_digest", b"catalog_digest", "model_digest", b"model_digest", "none", b"none", "none_probability", b"none_probability", "outcome", b"outcome", "request_id", b"request_id", "timings", b"timings", "tool", b"tool", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["tool", "none"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
@@ -1106,6 +1250,32 @@ class ToolCount(_message.Message):
 Global___ToolCount: _TypeAlias = ToolCount  # noqa: Y015
 
 @_typing.final
+class ArgumentCount(_message.Message):
+    """How often arguments came to one outcome."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    outcome: Global___ArgumentOutcome.ValueType
+    """The outcome."""
+    count: _builtins.int
+    """How often."""
+    def __init__(
+        self,
+        *,
+        outcome: Global___ArgumentOutcome.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArgumentCount: _TypeAlias = ArgumentCount  # noqa: Y015
+
+@_typing.final
 class Accounts(_message.Message):
     """What was handed out and came back. At rest each sum is zero: granted - returned, and
     reserved - used - unused.
@@ -1228,6 +1398,7 @@ class StatsResponse(_message.Message):
     ACCOUNTS_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
     TOOLS_COUNTED_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
     uptime_seconds: _builtins.float
     """Seconds since the server started."""
     tools_counted: _builtins.int
@@ -1262,6 +1433,10 @@ class StatsResponse(_message.Message):
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientCount]:
         """The clients that offered most, at most 100."""
 
+    @_builtins.property
+    def arguments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArgumentCount]:
+        """Answers with arguments, by what came of them."""
+
     def __init__(
         self,
         *,
@@ -1274,10 +1449,11 @@ class StatsResponse(_message.Message):
         accounts: Global___Accounts | None = ...,
         clients: _abc.Iterable[Global___ClientCount] | None = ...,
         tools_counted: _builtins.int = ...,
+        arguments: _abc.Iterable[Global___ArgumentCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "arguments", b"arguments", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

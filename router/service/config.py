@@ -36,6 +36,7 @@ class ServiceConfig:
         max_metadata_bytes: longest metadata of a call.
         unix_socket: path of a socket to listen on in place of host and port.
         tls: the server's certificate; None serves in the clear.
+        arguments: whether arguments are decoded for those who want them.
 
     """
 
@@ -54,6 +55,7 @@ class ServiceConfig:
     max_metadata_bytes: int = 16 << 10
     unix_socket: Path | None = None
     tls: TlsFiles | None = None
+    arguments: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what can't work, naming the field."""

@@ -20,6 +20,7 @@ from router.service.marks import note_admitted
 from router.service.rate import RateLimits
 from router.service.refusals import NoAnswerError, Outcome, Reason
 from router.service.requests import (
+    check_arguments_served,
     check_request_id,
     check_size,
     fingerprint,
@@ -78,9 +79,16 @@ class RouteDesk:
     """Takes requests and sees each to its one end."""
 
     def __init__(
-        self, engine: Supervisor, book: CatalogBook, admission: Admission, ledger: Ledger
+        self,
+        engine: Supervisor,
+        book: CatalogBook,
+        admission: Admission,
+        ledger: Ledger,
+        *,
+        arguments: bool,
     ) -> None:
         self.draining = False
+        self._arguments = arguments
         self._engine = engine
         self._book = book
         self._admission = admission
@@ -199,6 +207,7 @@ class RouteDesk:
                 "this server is shutting down; go to another or come back",
             )
         check_request_id(work.key[1])
+        check_arguments_served(request, served=self._arguments)
         digest = self._book.resolve(request.catalog)
         caller.check_catalog(request.catalog or self._book.default, digest)
         job = make_job(request, work.key[1], digest, caller.policy.visible)
@@ -248,7 +257,7 @@ class RouteDesk:
         """Give a slot back once the engine holds nothing of its job."""
         answered = not ended.cancelled() and ended.exception() is None
         slot.release(answered=answered)
-        used = ended.result().ranked.usage.prompt_tokens if answered else 0
+        used = ended.result().ranked.usage.most_held_tokens if answered else 0
         self._ledger.settle(tokens, used)
         self._note_rest()
 

@@ -97,6 +97,7 @@ class Ledger:
     Attributes:
         counts: how many requests came in and how they ended.
         tools: answers by tool, in the order of each tool's first; "" is "no tool fits".
+        arguments: answers with arguments, by what came of them.
         answer_s: from arrival to answer.
         queue_s: from arrival to the slot, of each request that got one.
 
@@ -107,6 +108,7 @@ class Ledger:
     ) -> None:
         self.counts = Counts()
         self.tools: Counter[str] = Counter()
+        self.arguments: Counter[pb.ArgumentOutcome.ValueType] = Counter()
         self.clients: dict[str, ClientCounts] = {}
         self.tokens = Tokens()
         self.answer_s = Histogram()
@@ -150,6 +152,8 @@ class Ledger:
         name = response.tool.name if response.HasField("tool") else ""
         if name in self.tools or len(self.tools) < TOOLS_COUNTED:
             self.tools[name] += 1
+        if response.HasField("arguments"):
+            self.arguments[response.arguments.outcome] += 1
         now = self._clock()
         self._forget(now)
         self._recorded[key] = Recorded(fingerprint, response, now + self._kept_for_s)

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 
 from router.engine.supervisor import EngineState
 from router.rpc import router_pb2 as pb
+from router.service.requests import outcome_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,6 +66,7 @@ class ServiceCollector(Collector):
         """Return every metric as it is now."""
         yield from self._requests()
         yield from self._tools()
+        yield self._arguments()
         yield from self._load()
         yield from self._served()
 
@@ -130,6 +132,17 @@ class ServiceCollector(Collector):
             "Answers that no tool fits.",
             value=self._ledger.tools[""],
         )
+
+    def _arguments(self) -> Metric:
+        outcomes = CounterMetricFamily(
+            "pointsman_arguments",
+            "Answers with arguments, by what came of them; see ArgumentOutcome in the .proto.",
+            labels=["outcome"],
+        )
+        for outcome in pb.ArgumentOutcome.values():
+            if outcome != pb.ARGUMENT_OUTCOME_UNSPECIFIED:
+                outcomes.add_metric([outcome_name(outcome)], self._ledger.arguments[outcome])
+        return outcomes
 
     def _load(self) -> Iterator[Metric]:
         load = self._admission

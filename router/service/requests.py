@@ -8,17 +8,38 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from router.arguments.values import (
+    DEFAULT_ARGUMENT_TOKENS,
+    MAX_ARGUMENT_TOKENS,
+    ArgumentOutcome,
+    ArgumentWish,
+    MissingPolicy,
+)
 from router.jobs import MAX_K, MAX_TEXT_CHARS, AllowRule, InvalidJobError, RouteJob
 from router.rpc import router_pb2 as pb
 from router.service.refusals import NoAnswerError
 
 if TYPE_CHECKING:
+    from router.arguments.values import Arguments
     from router.engine.facts import Answer
 
 MAX_REQUEST_ID_CHARS: Final = 128
 MAX_REQUEST_BYTES: Final = 4 << 20
 """Longest request as a message. Twice the longest text fits, and a long allow rule; more would keep
 the event loop from everybody else."""
+
+_POLICIES: Final = {
+    pb.MISSING_POLICY_UNSPECIFIED: MissingPolicy.FILL,
+    pb.MISSING_POLICY_FILL: MissingPolicy.FILL,
+    pb.MISSING_POLICY_REPORT: MissingPolicy.REPORT,
+}
+_OUTCOMES: Final = {
+    ArgumentOutcome.DECODED: pb.ARGUMENT_OUTCOME_DECODED,
+    ArgumentOutcome.MISSING: pb.ARGUMENT_OUTCOME_MISSING,
+    ArgumentOutcome.UNAVAILABLE: pb.ARGUMENT_OUTCOME_UNAVAILABLE,
+    ArgumentOutcome.INVALID: pb.ARGUMENT_OUTCOME_INVALID,
+    ArgumentOutcome.OVER_BUDGET: pb.ARGUMENT_OUTCOME_OVER_BUDGET,
+}
 
 
 def check_size(request: pb.RouteRequest) -> None:
@@ -59,14 +80,9 @@ def make_job(
     """Check a request and write it as a job.
 
     Raises:
-        NoAnswerError: TOO_LONG, INVALID or ARGUMENTS_UNAVAILABLE.
+        NoAnswerError: TOO_LONG or INVALID.
 
     """
-    if request.want_arguments:
-        raise NoAnswerError(
-            pb.REFUSAL_REASON_ARGUMENTS_UNAVAILABLE,
-            "this server chooses tools and decodes no arguments; ask without want_arguments",
-        )
     for name in ("text", "previous_turn"):
         length = len(getattr(request, name))
         if length > MAX_TEXT_CHARS:
@@ -80,6 +96,7 @@ def make_job(
         raise NoAnswerError(
             pb.REFUSAL_REASON_INVALID, f"k is {request.k}; it must lie in 1..{MAX_K}, 0 means 1"
         )
+    wish = _wish(request)
     allowed = None
     try:
         if request.HasField("allow"):
@@ -93,9 +110,44 @@ def make_job(
             allowed=allowed,
             k=request.k or 1,
             visible=visible,
+            arguments=wish,
         )
     except InvalidJobError as error:
         raise NoAnswerError(pb.REFUSAL_REASON_INVALID, str(error)) from error
+
+
+def check_arguments_served(request: pb.RouteRequest, *, served: bool) -> None:
+    """Refuse a wish for arguments where the server was started without them."""
+    if request.want_arguments and not served:
+        raise NoAnswerError(
+            pb.REFUSAL_REASON_ARGUMENTS_UNAVAILABLE,
+            "this server was started without arguments; ask without want_arguments",
+        )
+
+
+def _wish(request: pb.RouteRequest) -> ArgumentWish | None:
+    """Read what is asked of the arguments; what has no use without them is refused."""
+    if not request.want_arguments:
+        for name in ("missing", "max_argument_tokens"):
+            if getattr(request, name):
+                raise NoAnswerError(
+                    pb.REFUSAL_REASON_INVALID, f"{name} is set without want_arguments; set that too"
+                )
+        return None
+    policy = _POLICIES.get(request.missing)
+    if policy is None:
+        raise NoAnswerError(
+            pb.REFUSAL_REASON_INVALID,
+            f"missing is {request.missing}, which this server does not know; it knows FILL and "
+            "REPORT",
+        )
+    if request.max_argument_tokens > MAX_ARGUMENT_TOKENS:
+        raise NoAnswerError(
+            pb.REFUSAL_REASON_INVALID,
+            f"max_argument_tokens is {request.max_argument_tokens}; it must lie in "
+            f"1..{MAX_ARGUMENT_TOKENS}, 0 means {DEFAULT_ARGUMENT_TOKENS}",
+        )
+    return ArgumentWish(policy, request.max_argument_tokens or DEFAULT_ARGUMENT_TOKENS)
 
 
 def make_response(
@@ -126,7 +178,9 @@ def make_response(
             catalog_size=usage.catalog_size,
             allowed_size=usage.allowed_size,
             offered_tokens=answer.offered_tokens,
-            tokens_saved=answer.offered_tokens - usage.prompt_tokens,
+            tokens_saved=answer.offered_tokens - usage.prompt_tokens - usage.argument_prompt_tokens,
+            argument_prompt_tokens=usage.argument_prompt_tokens,
+            argument_tokens=usage.argument_tokens,
         ),
         timings=pb.Timings(
             total_micros=_micros(total_s),
@@ -135,7 +189,26 @@ def make_response(
             prompt_micros=_micros(timings.prompt_s),
             model_micros=_micros(answer.model_s),
             finish_micros=_micros(timings.finish_s),
+            argument_micros=_micros(timings.arguments_s),
         ),
+        arguments=None if ranked.arguments is None else _arguments(ranked.arguments),
+    )
+
+
+def outcome_name(outcome: pb.ArgumentOutcome.ValueType) -> str:
+    """Return an outcome of arguments as logs, metrics and spans call it."""
+    return pb.ArgumentOutcome.Name(outcome).removeprefix("ARGUMENT_OUTCOME_").lower()
+
+
+def _arguments(arguments: Arguments) -> pb.Arguments:
+    return pb.Arguments(
+        outcome=_OUTCOMES[arguments.outcome],
+        json=arguments.json,
+        missing=arguments.missing,
+        code=arguments.code,
+        reason=arguments.reason,
+        tokens=arguments.tokens,
+        logprob=arguments.logprob,
     )
 
 

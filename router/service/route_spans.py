@@ -24,6 +24,7 @@ from router.rpc import router_pb2 as pb
 from router.service import marks
 from router.service.health import SERVICE
 from router.service.refusals import DETAILS_KEY, Outcome
+from router.service.requests import outcome_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -35,6 +36,7 @@ TRACED: Final = ("Route", "RouteStream", "CompileCatalog", "ActivateCatalog")
 """Calls that do work; looking is not traced."""
 
 PARTS: Final = ("retrieval", "prompt", "model", "finish")
+ARGUMENTS_PART: Final = "arguments"
 MAX_ID_CHARS: Final = 128
 _FAULTS: Final = frozenset(
     code.value[0]
@@ -194,13 +196,24 @@ class CallSpan:
                 "pointsman.allowed_size": usage.allowed_size,
             }
         )
+        written = response.HasField("arguments")
+        if written:
+            span.set_attributes(
+                {
+                    "pointsman.arguments.outcome": outcome_name(response.arguments.outcome),
+                    "pointsman.arguments.missing": len(response.arguments.missing),
+                    "pointsman.arguments.prompt_tokens": usage.argument_prompt_tokens,
+                    "pointsman.arguments.tokens": usage.argument_tokens,
+                }
+            )
         if admitted is None:
             return  # Its parts were those of another call.
         self._split = True
         at_ns = self._at_ns(admitted)
         self._part("queue", at_ns - 1000 * response.timings.queue_micros, at_ns)
-        for name in PARTS:
-            end_ns = at_ns + 1000 * getattr(response.timings, f"{name}_micros")
+        for name in (*PARTS, *((ARGUMENTS_PART,) if written else ())):
+            micros = "argument_micros" if name == ARGUMENTS_PART else f"{name}_micros"
+            end_ns = at_ns + 1000 * getattr(response.timings, micros)
             self._part(name, at_ns, end_ns)
             at_ns = end_ns
 

@@ -73,7 +73,9 @@ class Server:
         self.ledger = Ledger(config.recorded_answers, config.recorded_for_s)
         self.admission = Admission(config.slots, config.queue)
         self.book = CatalogBook(engine, store, config.kept_catalogs)
-        self.desk = RouteDesk(engine, self.book, self.admission, self.ledger)
+        self.desk = RouteDesk(
+            engine, self.book, self.admission, self.ledger, arguments=config.arguments
+        )
         self.book.on_change = self._tell_health
         self._engine = engine
         self._names = names

@@ -431,6 +431,10 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                 for name, c in self._ledger.busiest(CLIENTS_MAX)
             ],
             tools_counted=len(self._ledger.tools),
+            arguments=[
+                pb.ArgumentCount(outcome=outcome, count=count)
+                for outcome, count in sorted(self._ledger.arguments.items())
+            ],
         )
 
 

@@ -32,6 +32,9 @@ MAX_DIGITS: Final = 400
 MAX_REMAINDERS: Final = 2_000
 """A divisor whose remainders are more, in units of its last digit, is refused."""
 
+_EXPONENT: Final = r"(?:[eE](?:\+?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-8])|-[0-9]{1,3}))?"
+"""One that binary64 has, since a reader turns a larger number into infinity."""
+
 _WHOLE: Final = r"-?(?:0|[1-9][0-9]*)"
 
 
@@ -64,7 +67,7 @@ def number(
     bounds = (minimum, exclusive_minimum, maximum, exclusive_maximum)
     free = multiple_of is None and not exclude and all(bound is None for bound in bounds)
     fraction = "" if integer else r"(?:\.[0-9]+)?"
-    exponent = r"(?:[eE][+-]?[0-9]+)?" if free and not integer else ""
+    exponent = _EXPONENT if free and not integer else ""
     parts = [whole_pattern(_WHOLE + fraction + exponent)]
     if any(bound is not None for bound in bounds):
         parts.append(_interval(*bounds))

@@ -121,11 +121,18 @@ class Builder:
             found = texts.of_strings(strings)
         except automata.PatternError as error:
             self.notes.add(_too_many("string-too-complex", where, error))
-            found = Text()
+            found = self._without_bounds(strings)
         if found is None:
             return []
         self._count(found.automaton)
         return [found]
+
+    def _without_bounds(self, strings: Strings) -> Text | None:
+        """Return more strings than these: without bounds on their lengths, or with nothing else."""
+        try:
+            return texts.of_strings(replace(strings, low=0, high=None))
+        except automata.PatternError:
+            return Text(None, strings.low, strings.high)
 
     def _number(self, numbers: Numbers, where: str) -> list[Part]:
         try:
@@ -212,6 +219,8 @@ class Builder:
         except automata.PatternError as error:
             self.notes.add(_too_many("keys-too-complex", where, error))
             keys, values = texts.all_but(frozenset(declared)), (frozenset(),)
+        if objects.declares and not objects.speaks and objects.low <= len(properties):
+            keys, values = None, ()
         self._count(keys)
         return [ObjectPart(properties, keys, values, objects.low, objects.high)]
 

@@ -36,6 +36,7 @@ def compile_schema(
     *,
     root_object: bool = False,
     assert_formats: bool = True,
+    close_objects: bool = False,
 ) -> CompiledSchema:
     """Compile a schema.
 
@@ -44,6 +45,8 @@ def compile_schema(
         limits: bounds on time and size.
         root_object: only objects are arguments.
         assert_formats: `format` constrains; else it only describes.
+        close_objects: an object that declares `properties` and says nothing of further members has
+            none. That is less than the schema allows, and for whoever must not invent members.
 
     Returns:
         The grammar with what it leaves out, or why there is none.
@@ -51,7 +54,7 @@ def compile_schema(
     """
     budget = Budget(limits or SchemaLimits())
     try:
-        places = Places(schema, budget.limits)
+        places = Places(schema, budget.limits, close_objects=close_objects)
         expander = Expander(places, budget, assert_formats=assert_formats)
         root = places.root_conj()
         if root_object:
@@ -67,4 +70,5 @@ def compile_schema(
         return CompiledSchema(None, error.note)
     except RecursionError:
         return CompiledSchema(None, too_large("a value within it is too deep").note)
-    return CompiledSchema(grammar, None, tuple(sorted(builder.notes)))
+    left_out, told = tuple(sorted(builder.notes)), tuple(sorted(expander.told))
+    return CompiledSchema(grammar, None, left_out, told)

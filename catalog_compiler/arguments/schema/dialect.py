@@ -45,6 +45,8 @@ _BY_URI: Final = {
     "json-schema.org/draft-07/schema": Dialect(7),
     "json-schema.org/draft/2019-09/schema": Dialect(2019),
     "json-schema.org/draft/2020-12/schema": Dialect(2020),
+    # OpenAPI 3.1 is draft 2020-12; what 3.0 had besides does no harm.
+    "spec.openapis.org/oas/3.1/dialect/base": LENIENT,
     # Undated names: what was current when they were last in use.
     "json-schema.org/schema": LENIENT,
     "json-schema.org/draft/schema": LENIENT,
@@ -63,6 +65,15 @@ _SINCE: Final = {
         *("dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties"),
         *("minContains", "maxContains"),
     ),
+}
+
+_KNOWN: Final = (
+    *_EVER, *(name for names in _SINCE.values() for name in names), "prefixItems", "dependencies",
+)  # fmt: skip
+_SUCCESSORS: Final = {
+    "dependencies": ("dependentRequired", "dependentSchemas"),
+    "minimum": ("exclusiveMinimum",),
+    "maximum": ("exclusiveMaximum",),
 }
 
 
@@ -106,6 +117,20 @@ def today(schema: dict[str, Json], dialect: Dialect) -> dict[str, Json]:
     if dialect.lenient:
         _nullable(schema, out)
     return out
+
+
+def ignored(
+    schema: dict[str, Json], dialect: Dialect, keywords: dict[str, Json]
+) -> tuple[str, ...]:
+    """Return what constrains in other dialects, and what this one passes over."""
+    names = [
+        name
+        for name in _KNOWN
+        if name in schema and not keywords.keys() & {name, *_SUCCESSORS.get(name, ())}
+    ]
+    if schema.get("nullable") is True and not dialect.lenient:
+        names.append("nullable")
+    return tuple(names)
 
 
 def _items(schema: dict[str, Json], dialect: Dialect, out: dict[str, Json]) -> None:

@@ -45,7 +45,7 @@ def free_keys(
         for _, conj in objects.rules:
             value = both(value, conj)
         return (None, ()) if value == FALSE else (texts.all_but(declared), (value,))
-    parts = [texts.all_but(declared)]
+    parts = [automata.any_string()]
     parts += [automata.pattern(source) for source in sources]
     parts += [names_automaton(conj, expander, notes) for conj in names]
     product, labels = automata.labelled(parts)
@@ -64,8 +64,13 @@ def free_keys(
             if speaks:
                 value = both(value, conj)
         label_of.append(-1 if value == FALSE else values.setdefault(value, len(values)))
-    automaton = texts.relabelled(product, label_of.__getitem__)
-    return (None, ()) if automaton.empty else (automaton, tuple(values))
+    automaton = texts.without(texts.relabelled(product, label_of.__getitem__), declared)
+    if automaton.empty:
+        return None, ()
+    # Declared keys may have been all that had a label.
+    left = sorted({label for label in automaton.accepts if label >= 0})
+    by_label = tuple(values)
+    return texts.relabelled(automaton, left.index), tuple(by_label[label] for label in left)
 
 
 def names_automaton(conj: Conj, expander: Expander, notes: set[Note]) -> Automaton:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from catalog_compiler.arguments.schema.shapes import Keys
 
 
+_OF_FURTHER_MEMBERS = (
+    "additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties",
+)  # fmt: skip
+
+
 def of_types(reader: Reader, oracle: Oracle) -> Shapes:
     """Return the values that `type` and what speaks of single types allow."""
     types = reader.types()
@@ -136,7 +141,12 @@ def _objects(reader: Reader) -> Objects | None:
         return None
     if high is not None and max(low, len(required)) > high:
         return None
-    return Objects(tuple(members.items()), required, frozenset(rules), low, high, seen=seen)
+    closing = reader.places.close_objects
+    return Objects(
+        tuple(members.items()), required, frozenset(rules), low, high, seen=seen,
+        declares=closing and "properties" in reader,
+        speaks=closing and any(keyword in reader for keyword in _OF_FURTHER_MEMBERS),
+    )  # fmt: skip
 
 
 def key_rules(reader: Reader, members: dict[str, Conj]) -> tuple[list[tuple[Keys, Conj]], Seen]:

@@ -57,12 +57,14 @@ def meet(one: Shapes, other: Shapes, oracle: Oracle, most: int) -> Shapes:
             continue
         oracle.spend(len(ours) * len(theirs))
         found: dict[Shape, None] = {}
+        # As many as one of the two already has are never too many.
+        kept = max(most, len(ours), len(theirs))
         for left in ours:
             for right in theirs:
                 shape = left if left == right else meet_two(left, right, oracle)
                 if shape is not None:
                     found[shape] = None
-                if len(found) > most:
+                if len(found) > kept:
                     raise CrowdedError
         if found:
             out[kind] = tuple(found)
@@ -205,6 +207,8 @@ def _objects(one: Objects, other: Objects, oracle: Oracle) -> Objects | None:
             one.seen.keys | other.seen.keys, one.seen.patterns | other.seen.patterns,
             one.seen.everything or other.seen.everything,
         ),
+        one.declares or other.declares,
+        one.speaks or other.speaks,
     )  # fmt: skip
     if found.high is not None and max(found.low, len(found.required)) > found.high:
         return None

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from jsonschema_specifications import REGISTRY
 
 from catalog_compiler import pointers
-from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
+from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, ignored, today
 from catalog_compiler.arguments.schema.result import RefusedError, SchemaLimits, too_large
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Place:
     Attributes:
         number: of the place.
         keywords: what constrains, in the terms of draft 2020-12 (`dialect.today`).
+        ignored: keywords that the dialect passes over (`dialect.ignored`).
         base: URI that references are relative to.
         pointer: where it is written.
 
@@ -54,6 +55,7 @@ class Place:
 
     number: int
     keywords: dict[str, Json]
+    ignored: tuple[str, ...]
     base: str
     pointer: str
     dialect: Dialect
@@ -82,8 +84,9 @@ def both(one: Conj, other: Conj) -> Conj:
 class Places:
     """The subschemas of one schema, numbered as they are first asked for; 0 is the false one."""
 
-    def __init__(self, schema: Json, limits: SchemaLimits) -> None:
+    def __init__(self, schema: Json, limits: SchemaLimits, *, close_objects: bool = False) -> None:
         self._limits = limits
+        self.close_objects = close_objects
         self._all: list[Place | None] = [None]
         self._numbers: dict[tuple[int, str], int] = {}
         self._resources: dict[str, _Spot] = {}
@@ -116,14 +119,14 @@ class Places:
         """
         number = len(self._all)
         pointer = pointers.join(place.pointer, keyword)
-        self._all.append(Place(number, keywords, place.base, pointer, place.dialect))
+        self._all.append(Place(number, keywords, (), place.base, pointer, place.dialect))
         self._check_count(pointer)
         return frozenset({(number, True)})
 
     def made_at_root(self, keywords: dict[str, Json]) -> Conj:
         """Return a schema beside the whole one, in 2020-12's terms."""
         number = len(self._all)
-        self._all.append(Place(number, keywords, "", "", self.root.dialect))
+        self._all.append(Place(number, keywords, (), "", "", self.root.dialect))
         return frozenset({(number, True)})
 
     def negation(self, conj: Conj) -> Conj:
@@ -170,7 +173,8 @@ class Places:
             number = self._numbers[key] = len(self._all) if keywords else -1
             self._kept_alive.append(value)
             if keywords:
-                place = Place(number, keywords, spot.base, spot.pointer, spot.dialect)
+                passed = ignored(value, spot.dialect, keywords)
+                place = Place(number, keywords, passed, spot.base, spot.pointer, spot.dialect)
                 self._all.append(place)
                 self._check_count(spot.pointer)
         return TRUE if number < 0 else frozenset({(number, True)})

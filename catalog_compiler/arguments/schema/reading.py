@@ -13,7 +13,7 @@ from catalog_compiler.arguments.schema.patterns import search
 from catalog_compiler.arguments.schema.places import malformed
 from catalog_compiler.arguments.schema.result import Note, RefusedError
 from catalog_compiler.arguments.schema.shapes import Contained, Held, Objects, Test
-from catalog_compiler.arguments.values import Json, decimal, is_finite, is_whole
+from catalog_compiler.arguments.values import Json, decimal, freeze, is_finite, is_whole
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -33,6 +33,17 @@ class Reader:
         self.place = place
         self.places = places
         self.notes = notes
+        self.told: set[Note] = set()
+        """What is worth telling, though nothing is left out."""
+        for name in place.ignored:
+            self.told.add(
+                Note(
+                    "keyword-ignored",
+                    self.pointer(name),
+                    f"{name} says nothing here in the schema's dialect",
+                    "name draft 2020-12 by $schema, and write it as that draft does",
+                )
+            )
         self._assert_formats = assert_formats
 
     def __contains__(self, keyword: str) -> bool:
@@ -105,6 +116,11 @@ class Reader:
         value = [self[keyword]] if keyword == "const" else self[keyword]
         if not isinstance(value, list):
             raise self.malformed(keyword, f"{keyword} is no list")
+        try:
+            for each in value:
+                freeze(each)
+        except TypeError as error:
+            raise self.malformed(keyword, f"a value in it is none of JSON's: {error}") from None
         return value
 
     def schema(self, keyword: str) -> Conj:
@@ -124,6 +140,8 @@ class Reader:
         value = self.place.keywords.get(keyword, {})
         if not isinstance(value, dict):
             raise self.malformed(keyword, f"{keyword} is no object")
+        if not all(isinstance(key, str) for key in value):
+            raise self.malformed(keyword, f"a key of {keyword} is no string")
         below = self.places.below
         return {key: below(self.place, each, keyword, key) for key, each in value.items()}
 
@@ -167,4 +185,16 @@ class Reader:
 
     def _is_asserted(self, name: str, _: str) -> bool:
         """Tell whether a format is known and asserted."""
-        return self._assert_formats and automata.string_format(name) is not None
+        if not self._assert_formats:
+            return False
+        if automata.string_format(name) is None:
+            self.told.add(
+                Note(
+                    "format-unknown",
+                    self.pointer("format"),
+                    f"the format {name[:100]!r} is not known; it only describes",
+                    "use a format of JSON Schema, or a pattern",
+                )
+            )
+            return False
+        return True

@@ -30,8 +30,8 @@ class SchemaLimits:
     states: int = 200_000
     depth: int = 64
     schemas: int = 50_000
-    alternatives: int = 256
-    steps: int = 200_000
+    alternatives: int = 64
+    steps: int = 100_000
 
     def __post_init__(self) -> None:
         for name in ("nodes", "states", "depth", "schemas", "alternatives", "steps"):
@@ -67,7 +67,7 @@ class CompiledSchema:
         refusal: why they are.
         checked_after: keywords that the grammar does not enforce, or not wholly: a value must be
             validated after decoding.
-        notes: anything else worth telling.
+        notes: what else is worth telling: formats that are not known, keywords of other dialects.
 
     """
 

@@ -166,6 +166,8 @@ class Objects:
         low, high: bounds on the number of members.
         held: what members there must be besides.
         seen: what `unevaluatedProperties` leaves alone; only kept where it is used.
+        declares, speaks: whether `properties` stands somewhere, and a keyword about further
+            members; only kept where objects are to be closed.
 
     """
 
@@ -176,6 +178,8 @@ class Objects:
     high: int | None = None
     held: frozenset[Held] = frozenset()
     seen: Seen = field(default=Seen())
+    declares: bool = False
+    speaks: bool = False
 
 
 Shape: TypeAlias = Some | Strings | Numbers | Arrays | Objects

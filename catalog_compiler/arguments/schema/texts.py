@@ -5,6 +5,7 @@ Owns the calls to `automata`. Never reads a schema.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +18,7 @@ from catalog_compiler.arguments.nodes import Text
 from catalog_compiler.arguments.values import scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from catalog_compiler.arguments.schema.shapes import Numbers, Strings, Test
     from catalog_compiler.arguments.values import Literal
@@ -45,36 +46,52 @@ def _one(test: Test) -> Automaton:
 
 @lru_cache(maxsize=4096)
 def all_but(keys: frozenset[str]) -> Automaton:
-    """Return every string but these: a trie in which what leaves it is accepted."""
-    if not keys:
-        return automata.any_string()
+    """Return every string but these."""
+    return without(automata.any_string(), keys)
+
+
+def without(base: Automaton, keys: frozenset[str]) -> Automaton:
+    """Return what is accepted, without these: a trie whose states stand for those of the base."""
+    if not keys or base.empty:
+        return base
     letters = sorted({ord(character) for key in keys for character in key})
-    starts, classes, class_of = [0], [0], {}
-    for number, letter in enumerate(letters, start=1):
-        if starts[-1] == letter:
-            classes[-1] = number
-        else:
-            starts.append(letter)
+    edges = sorted({*base.starts, *letters, *(letter + 1 for letter in letters)})
+    column_of = {letter: column for column, letter in enumerate(letters)}
+    columns: dict[tuple[int, int], int] = {}
+    starts: list[int] = []
+    classes: list[int] = []
+    for edge in edges:
+        if edge > MAX_CODE_POINT:
+            break
+        base_class = base.classes[bisect_right(base.starts, edge) - 1]
+        letter = column_of.get(edge, -1)
+        number = columns.setdefault((base_class, letter), len(columns))
+        if not classes or classes[-1] != number:
+            starts.append(edge)
             classes.append(number)
-        if letter < MAX_CODE_POINT:
-            starts.append(letter + 1)
-            classes.append(0)
-        class_of[letter] = number
-    width = len(letters) + 1
-    table: list[list[int]] = [[1] * width, [1] * width]
-    accepts = [0, 0]
+    of_letter = {letters[letter]: column for (_, letter), column in columns.items() if letter >= 0}
+    wide = [[row[base_class] for base_class, _ in columns] for row in base.table]
+    # The base's states keep their numbers; those of the trie come after them.
+    table, accepts = list(wide), list(base.accepts)
+    first = len(base.table)
+    table.append(list(wide[0]))
+    accepts.append(base.accepts[0])
     for key in sorted(keys):
-        state = 0
+        state = first
         for character in key:
-            column = class_of[ord(character)]
+            column = of_letter[ord(character)]
             following = table[state][column]
-            if following == 1:
-                following = table[state][column] = len(table)
-                table.append([1] * width)
-                accepts.append(0)
+            if following < 0:
+                break
+            if following < first:
+                table[state][column] = len(table)
+                table.append(list(wide[following]))
+                accepts.append(base.accepts[following])
+                following = len(table) - 1
             state = following
-        accepts[state] = -1
-    return Automaton(tuple(starts), tuple(classes), tuple(map(tuple, table)), tuple(accepts))
+        else:
+            accepts[state] = -1
+    return _trimmed(starts, classes, table, accepts, first)
 
 
 def relabelled(automaton: Automaton, label: Callable[[int], int]) -> Automaton:
@@ -82,9 +99,20 @@ def relabelled(automaton: Automaton, label: Callable[[int], int]) -> Automaton:
     accepts = [label(each) if each >= 0 else -1 for each in automaton.accepts]
     if tuple(accepts) == automaton.accepts:
         return automaton
+    return _trimmed(automaton.starts, automaton.classes, automaton.table, accepts, 0)
+
+
+def _trimmed(
+    starts: Sequence[int],
+    classes: Sequence[int],
+    table: Sequence[Sequence[int]],
+    accepts: Sequence[int],
+    first: int,
+) -> Automaton:
+    """Return the automaton that starts at a state, with the states that matter."""
     before: list[set[int]] = [set() for _ in accepts]
-    for state, row in enumerate(automaton.table):
-        for following in row:
+    for state, row in enumerate(table):
+        for following in set(row):
             if following >= 0:
                 before[following].add(state)
     alive = {state for state, each in enumerate(accepts) if each >= 0}
@@ -93,20 +121,16 @@ def relabelled(automaton: Automaton, label: Callable[[int], int]) -> Automaton:
         for earlier in before[queue.pop()] - alive:
             alive.add(earlier)
             queue.append(earlier)
-    if 0 not in alive:
+    if first not in alive:
         return EMPTY
-    numbers, order = {0: 0}, [0]
+    numbers, order = {first: 0}, [first]
     for state in order:
-        for following in automaton.table[state]:
+        for following in table[state]:
             if following in alive and following not in numbers:
                 numbers[following] = len(order)
                 order.append(following)
-    table = tuple(
-        tuple(numbers.get(following, -1) for following in automaton.table[state]) for state in order
-    )
-    return Automaton(
-        automaton.starts, automaton.classes, table, tuple(accepts[state] for state in order)
-    )
+    rows = tuple(tuple(numbers.get(following, -1) for following in table[state]) for state in order)
+    return Automaton(tuple(starts), tuple(classes), rows, tuple(accepts[state] for state in order))
 
 
 def count_texts(automaton: Automaton, enough: int) -> int:
@@ -184,8 +208,7 @@ def folded(strings: Strings) -> Automaton:
     """Return the strings as one automaton, bounds and all. Raises PatternError."""
     found = matching(strings.tests)
     if strings.without:
-        left = all_but(strings.without)
-        found = left if found is None else automata.intersect(found, left)
+        found = without(automata.any_string() if found is None else found, strings.without)
     if strings.low or strings.high is not None:
         bounds = automata.length(strings.low, strings.high)
         found = bounds if found is None else automata.intersect(found, bounds)
@@ -195,7 +218,8 @@ def folded(strings: Strings) -> Automaton:
 @lru_cache(maxsize=4096)
 def of_strings(strings: Strings) -> Text | None:
     """Return the node of some strings, None where there are none. Raises PatternError."""
-    if not strings.tests and not strings.without:
-        return Text(None, strings.low, strings.high)
-    found = folded(strings)
-    return None if found.empty else Text(found)
+    found = matching(strings.tests)
+    if strings.without:
+        found = without(automata.any_string() if found is None else found, strings.without)
+    automaton, low, high = automata.bounded(found, strings.low, strings.high)
+    return None if automaton is not None and automaton.empty else Text(automaton, low, high)

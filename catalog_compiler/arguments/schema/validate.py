@@ -21,6 +21,7 @@ from jsonschema import (
     validators,
 )
 from jsonschema_specifications import REGISTRY
+from referencing.exceptions import Unresolvable
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
@@ -51,11 +52,15 @@ def validator(schema: Json, *, assert_formats: bool = True) -> Callable[[Json], 
 
     def errors(value: Json) -> list[str]:
         found = []
-        for error in checking.iter_errors(_exact(value)):
-            where = "/".join(map(str, error.absolute_path))
-            found.append(f"/{where}: {error.message}"[:500] if where else error.message[:500])
-            if len(found) == MAX_ERRORS:
-                break
+        try:
+            for error in checking.iter_errors(_exact(value)):
+                where = "/".join(map(str, error.absolute_path))
+                found.append(f"/{where}: {error.message}"[:500] if where else error.message[:500])
+                if len(found) == MAX_ERRORS:
+                    break
+        except (Unresolvable, automata.PatternError, RecursionError) as error:
+            # What can't be checked has not been found valid.
+            found.append(f"the value can't be checked: {type(error).__name__}: {error}"[:500])
         return found
 
     return errors
@@ -93,15 +98,7 @@ class _Formats(dict[str, Any]):
 @lru_cache(maxsize=8)
 def _class_for(dialect: Dialect) -> Any:
     base = _CLASSES[dialect.year]
-    number = lambda _checker, value: (  # noqa: E731
-        isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    )
-    types = base.TYPE_CHECKER.redefine_many(
-        {
-            "number": number,
-            "integer": lambda checker, value: number(checker, value) and is_whole(value),
-        }
-    )
+    types = base.TYPE_CHECKER.redefine_many({"number": _is_number, "integer": _is_integer})
     own: dict[str, Any] = {
         "multipleOf": _multiple_of, "pattern": _pattern, "uniqueItems": _unique_items,
         "patternProperties": _pattern_properties, "additionalProperties": _additional,
@@ -122,6 +119,14 @@ def _class_for(dialect: Dialect) -> Any:
             "type": _nullable_type,
         }  # fmt: skip
     return validators.extend(base, own, type_checker=types)
+
+
+def _is_number(_: Any, value: Json) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _is_integer(checker: Any, value: Json) -> bool:
+    return _is_number(checker, value) and is_whole(value)
 
 
 def _or_older(now: Any, older: Any, kind: type) -> Any:

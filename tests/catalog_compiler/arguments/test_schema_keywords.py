@@ -276,6 +276,56 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [[1, 2, None], [1], []],
         [[1, 3], [1, 2, 3]],
     ),
+    "not few items": ({"type": "array", "not": {"minItems": 2}}, [[], [1]], [[1, 2]]),
+    "not only strings": (
+        {"type": "array", "maxItems": 2, "not": {"items": {"type": "string"}}},
+        [[1], ["a", 1], [1, 1]],
+        [[], ["a"], ["a", "b"]],
+    ),
+    "contains nothing of a kind": (
+        {"type": "array", "contains": {"type": "string"}, "minContains": 0, "maxContains": 0},
+        [[], [1, None]],
+        [["a"], [1, "a"]],
+    ),
+    "impossible item": (
+        {"type": "array", "prefixItems": [{"enum": []}], "items": True},
+        [[]],
+        [[1], [1, 1]],
+    ),
+    "impossible later item": (
+        {"type": "array", "items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
+        [[]],
+        [["a"], [None]],
+    ),
+    "rules of two schemas": (
+        {
+            "type": "object",
+            "allOf": [
+                {"additionalProperties": {"minimum": 2}},
+                {"patternProperties": {"a": {"maximum": 3}}},
+            ],
+        },
+        [{"a": 2, "b": 9}],
+        [{"a": 1}, {"b": 1}, {"a": 4}],
+    ),
+    "some further member": (
+        {
+            "type": "object",
+            "properties": {"k": {}},
+            "not": {"properties": {"k": {}}, "additionalProperties": False},
+        },
+        [{"x": 1}, {"k": 1, "x": 1}],
+        [{}, {"k": 1}],
+    ),
+    "several options evaluate": (
+        {
+            "type": "object",
+            "unevaluatedProperties": False,
+            "anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}],
+        },
+        [{"a": 1, "b": 2}, {"a": 1}, {"b": 1}, {}],
+        [{"c": 1}, {"a": 1, "c": 1}],
+    ),
     "impossible optional property": (
         {"properties": {"a": {"type": "string", "minLength": 2, "maxLength": 1}}, "type": "object"},
         [{}, {"b": 1}],
@@ -323,6 +373,22 @@ LEFT_OUT: dict[str, tuple[Any, str, str, Any, Any]] = {
     "contains anywhere": (
         {"type": "array", "contains": {"const": 1}},
         *("contains", "/contains", [2, 1], [2, 3]),
+    ),
+    "at most one": (
+        {"type": "array", "contains": {"const": 1}, "minContains": 0, "maxContains": 1},
+        *("contains", "/contains", [1, 2], [1, 1]),
+    ),
+    "literals against a back reference": (
+        {"enum": [{"p": "aa"}, {"p": "ab"}], "properties": {"p": {"pattern": r"^(a|b)\1$"}}},
+        *("pattern-unsupported", "/properties/p/pattern", {"p": "aa"}, {"p": "ab"}),
+    ),
+    "names against a back reference": (
+        {"type": "object", "propertyNames": {"pattern": r"^(a|b)\1$"}},
+        *("pattern-unsupported", "/propertyNames/pattern", {"aa": 1}, {"ab": 1}),
+    ),
+    "keys against a back reference": (
+        {"type": "object", "patternProperties": {r"^(a|b)\1$": False}},
+        *("pattern-unsupported", "/patternProperties", {"ab": 1}, {"aa": 1}),
     ),
     "looking ahead": (
         {"type": "object", "properties": {"p": {"type": "string", "pattern": r"^(a|b)\1$"}}},
@@ -384,3 +450,24 @@ def test_equal_parts_are_one() -> None:
     grammar = compile_schema({**schema, "additionalProperties": False}, root_object=True).grammar
     assert grammar is not None
     assert len(grammar.nodes) == 2
+
+
+def test_tells_what_only_describes() -> None:
+    """Unknown formats and keywords of other dialects are told; they leave nothing to be checked."""
+    schema = {
+        "$schema": DRAFT_7,
+        "properties": {
+            "a": {"format": "phone"},
+            "b": {"$ref": "#/definitions/s", "maxLength": 1},
+            "c": {"dependentRequired": {"x": ["y"]}, "nullable": True, "type": "object"},
+        },
+        "definitions": {"s": {"type": "string", "minimum": 1}},
+    }
+    compiled = compile_schema(schema)
+    assert compiled.checked_after == ()
+    assert [(note.code, note.pointer) for note in compiled.notes] == [
+        ("format-unknown", "/properties/a/format"),
+        ("keyword-ignored", "/properties/b/maxLength"),
+        ("keyword-ignored", "/properties/c/dependentRequired"),
+        ("keyword-ignored", "/properties/c/nullable"),
+    ]

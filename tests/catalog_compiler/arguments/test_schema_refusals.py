@@ -57,6 +57,8 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "properties": ({"properties": ["a"]}, "schema-malformed", "/properties"),
     "a property": ({"properties": {"a/b": 7}}, "schema-malformed", "/properties/a~1b"),
     "pattern": ({"pattern": "(a"}, "pattern-unsupported", "/pattern"),
+    "no JSON": ({"enum": [1, float("inf")]}, "schema-malformed", "/enum"),
+    "no string for a key": ({"properties": {1: {}}}, "schema-malformed", "/properties"),
     "too deep": (nested(100), "arguments-too-large", "/items" * 65),
 }
 

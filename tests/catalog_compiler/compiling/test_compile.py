@@ -308,7 +308,7 @@ def test_arrays_that_disagree_are_refused(data: st.DataObject) -> None:
         del arrays[which]
     else:
         arrays[which] = data.draw(
-            st.sampled_from([arrays[which].reshape(1, -1), arrays[which].astype(np.float64)])
+            st.sampled_from([arrays[which][np.newaxis], arrays[which].astype(np.float64)])
         )
     catalog_data = container.pack(metadata, arrays)
     with pytest.raises(ArtifactError):

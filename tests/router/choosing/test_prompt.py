@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.prompt import PromptConfig, PromptError, PromptWriter
+from router.chat import PromptError
+from router.prompt import PromptConfig, PromptWriter
 
 from .conftest import make_byte_tokenizer, make_tool
 

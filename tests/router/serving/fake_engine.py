@@ -2,8 +2,9 @@
 
 The texts of requests say what is to happen, so that tests decide every race by themselves:
 `hold NAME` runs until the file NAME exists in the control folder (the engine's "model"), `fault`
-fails alone, `die` takes the process down, `stuck` blocks the loop until NAME exists. A catalog is a
-text file of tool names, one a line; its digest is the SHA-256 of its bytes.
+fails alone, `die` takes the process down, `stuck` blocks the loop until NAME exists. Where
+arguments are wanted, an outcome's name in the text is what comes of them. A catalog is a text file
+of tool names, one a line; its digest is the SHA-256 of its bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from router.arguments.values import GIVEN_OUT, ArgumentOutcome, Arguments, MissingPolicy
 from router.engine.backend import CatalogRefusedError, Ended
 from router.engine.facts import Answer, CatalogFacts, EngineConfig, ToolFacts
 from router.engine.process import run_engine
@@ -38,6 +40,8 @@ MODEL_DIGEST = "f" * 64
 POLL_S = 0.001
 TOKENS_A_TOOL = 100
 SLOT_TOKENS = 50
+ARGUMENT_PROMPT_TOKENS = 11
+ARGUMENT_TOKENS = 5
 
 
 class FakeBackend:
@@ -128,17 +132,49 @@ class FakeBackend:
         wanted = [n for n in allowed if n in job.text.split()]
         tools = [Candidate(names.index(n), n, 0.5, -1.0) for n in wanted]
         ranked = [*tools, Candidate(None, None, 0.25, 0.0)]
+        arguments = self.arguments(job) if ranked[0].name is not None else None
+        argument_tokens = 0 if arguments is None else arguments.tokens
         return Answer(
             ranked=RankedTools(
                 request_id=job.request_id,
                 catalog_digest=job.catalog_digest,
                 candidates=tuple(ranked[: job.k]),
                 none_probability=0.25,
-                usage=RouteUsage(7, 3, 1, len(allowed), len(names), len(allowed)),
-                timings=RouteTimings(0.001, 0.002, 0.003),
+                usage=RouteUsage(
+                    7,
+                    3,
+                    1,
+                    len(allowed),
+                    len(names),
+                    len(allowed),
+                    ARGUMENT_PROMPT_TOKENS if argument_tokens else 0,
+                    argument_tokens,
+                ),
+                timings=RouteTimings(0.001, 0.002, 0.003, 0.005 if argument_tokens else 0.0),
+                arguments=arguments,
             ),
             offered_tokens=TOKENS_A_TOOL * len(allowed),
             model_s=0.004,
+        )
+
+    def arguments(self, job: RouteJob) -> Arguments | None:
+        """Give what the text names; `decoded` says what was asked for."""
+        if job.arguments is None:
+            return None
+        named = [word for word in job.text.split() if word in list(ArgumentOutcome)]
+        outcome = ArgumentOutcome(named[0]) if named else ArgumentOutcome.DECODED
+        if outcome is ArgumentOutcome.MISSING and job.arguments.missing is MissingPolicy.FILL:
+            outcome = ArgumentOutcome.DECODED
+        if outcome is ArgumentOutcome.UNAVAILABLE:
+            return Arguments(outcome, code="grammar-too-large", reason="its schema is too large")
+        if outcome not in GIVEN_OUT:
+            return Arguments(outcome, code="broken", reason="it failed", tokens=ARGUMENT_TOKENS)
+        return Arguments(
+            outcome,
+            json=f'{{"limit": {job.arguments.max_tokens}, "colour": "übel"}}',
+            missing=("/height",) if outcome is ArgumentOutcome.MISSING else (),
+            tokens=ARGUMENT_TOKENS,
+            logprob=-0.1,
         )
 
     def note(self, what: str, text: str) -> None:
@@ -152,7 +188,9 @@ def make_fake(config: EngineConfig) -> FakeBackend:
     control = Path(config.model)
     if (control / "refuse-start").exists():
         raise RuntimeError("the self-check failed: a product is not exact")
-    return FakeBackend(control)
+    backend = FakeBackend(control)
+    backend.note("arguments", str(config.arguments))
+    return backend
 
 
 if __name__ == "__main__":

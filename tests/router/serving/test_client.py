@@ -36,6 +36,7 @@ def test_the_public_names_are_these() -> None:
         router.client.__all__, key=lambda n: (not n.isupper(), n)
     )
     assert set(router.client.__all__) == {
+        "Arguments",
         "DEFAULT_ADDRESS",
         "Accounts",
         "AsyncClient",

@@ -101,6 +101,13 @@ def agree(samples: Samples, stats: ServerStats) -> None:
         if name == "pointsman_tool_answers_total"
     }
     assert tools == {name: count for name, count in stats.tools.items() if name}
+    arguments = {
+        dict(labels)["outcome"]: count
+        for (name, labels), count in samples.items()
+        if name == "pointsman_arguments_total"
+    }
+    assert {name: count for name, count in arguments.items() if count} == stats.arguments
+    assert len(arguments) == 5, "every outcome has a series from the start"
     for name, expected in {
         "requests_offered_total": stats.offered,
         "requests_repeated_total": stats.repeated,
@@ -140,10 +147,15 @@ async def test_metrics_and_stats_never_disagree(service: Service, port: str) -> 
     await asyncio.gather(*held, return_exceptions=True)
     samples, stats = await scraped(port), await service.client.stats()
     agree(samples, stats)
+    for outcome in ("decoded", "decoded", "unavailable"):
+        await service.client.route(f"fly_kite {outcome}", want_arguments=True)
+    samples, stats = await scraped(port), await service.client.stats()
+    agree(samples, stats)
+    assert stats.arguments == {"decoded": 2, "unavailable": 1}
     assert value(samples, "pointsman_requests_open") == 0
-    assert value(samples, "pointsman_request_seconds_count") == 9
-    assert value(samples, "pointsman_request_seconds_bucket", le="+Inf") == 9
-    assert value(samples, "pointsman_queue_seconds_count") == 11
+    assert value(samples, "pointsman_request_seconds_count") == 12
+    assert value(samples, "pointsman_request_seconds_bucket", le="+Inf") == 12
+    assert value(samples, "pointsman_queue_seconds_count") == 14
     text = (await fetch(port))[1].decode()
     assert "hold" not in text, "a request's text is among the metrics"
 

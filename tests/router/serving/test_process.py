@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from router.cli.serve import ServeOptions
 from router.cli.serve import serve as serve_command
-from router.client import AsyncClient, ClientConfig, PointsmanError, RouteQuery
+from router.client import AsyncClient, ClientConfig, PointsmanError, RefusedError, RouteQuery
 from tests.router.serving.conftest import TOOLS, until, until_async
 from tests.router.serving.fake_engine import MODEL_DIGEST
 
@@ -82,6 +83,42 @@ def catalog(tmp_path: Path) -> Path:
     path = tmp_path / "tools.catalog"
     path.write_text(TOOLS, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("environment", [{}, {"FAKE_NO_ARGUMENTS": "1"}])
+async def test_engine_and_service_agree_on_arguments(
+    tmp_path: Path, catalog: Path, environment: dict[str, str]
+) -> None:
+    """Without them the service refuses the wish, and the engine is told to hold nothing for it."""
+    async with serve(tmp_path, catalog, **environment) as running:
+        address = str((await running.ready())["address"])
+        noted = (running.control / "arguments.log").read_text(encoding="utf-8").split()
+        assert noted == [str(not environment)]
+        async with AsyncClient(address, ClientConfig(attempts=1, timeout_s=30)) as client:
+            query = RouteQuery("fly_kite", want_arguments=True)
+            if not environment:
+                assert (await client.route(query)).arguments is not None
+                return
+            with pytest.raises(RefusedError) as caught:
+                await client.route(query)
+            assert caught.value.reason == "ARGUMENTS_UNAVAILABLE"
+
+
+@pytest.mark.parametrize(("options", "arguments"), [((), True), (("--no-arguments",), False)])
+def test_arguments_are_an_option_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, catalog: Path, options: tuple[str, ...], *, arguments: bool
+) -> None:
+    """They are served unless it says otherwise."""
+    asked: list[ServeOptions] = []
+
+    async def run(options: ServeOptions) -> int:
+        asked.append(options)
+        return 0
+
+    monkeypatch.setattr("router.cli.serve.run", run)
+    done = CliRunner().invoke(serve_command, ["--catalog", str(catalog), *options])
+    assert done.exit_code == 0, done.output
+    assert [each.service.arguments for each in asked] == [arguments]
 
 
 async def test_raw_tools_are_compiled_and_served_and_a_signal_ends_it(

@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
+from router.arguments.values import MAX_ARGUMENT_TOKENS
 from router.client import ExpiredError, FailedError, RefusedError, RouteAnswer, RouteQuery
 from router.jobs import MAX_TEXT_CHARS
 from router.rpc import router_pb2 as pb
@@ -69,9 +70,20 @@ async def test_the_allowed_subset_binds(service: Service) -> None:
             grpc.StatusCode.FAILED_PRECONDITION,
         ),
         (
-            {"text": "x", "want_arguments": True},
-            "ARGUMENTS_UNAVAILABLE",
-            grpc.StatusCode.UNIMPLEMENTED,
+            {"text": "x", "missing": pb.MISSING_POLICY_REPORT},
+            "INVALID",
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ),
+        ({"text": "x", "max_argument_tokens": 9}, "INVALID", grpc.StatusCode.INVALID_ARGUMENT),
+        (
+            {"text": "x", "want_arguments": True, "missing": 77},
+            "INVALID",
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ),
+        (
+            {"text": "x", "want_arguments": True, "max_argument_tokens": MAX_ARGUMENT_TOKENS + 1},
+            "INVALID",
+            grpc.StatusCode.INVALID_ARGUMENT,
         ),
     ],
 )

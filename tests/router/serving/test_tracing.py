@@ -126,6 +126,23 @@ async def test_an_answer_is_a_server_span_with_its_parts(traced: Traced) -> None
     assert "otter" not in "".join(each.to_json() for each in traced.spans())
 
 
+async def test_arguments_have_a_part_and_attributes(traced: Traced) -> None:
+    """What came of them and what they cost; nothing of what is in them."""
+    await traced.stub.Route(pb.RouteRequest(text="fly_kite", want_arguments=True))
+    span = await traced.span("/Route")
+    assert traced.children(span) == [*PARTS, "pointsman.arguments"]
+    attributes = {
+        key.removeprefix("pointsman.arguments."): value
+        for key, value in (span.attributes or {}).items()
+        if key.startswith("pointsman.arguments.")
+    }
+    assert attributes == {"outcome": "decoded", "missing": 0, "prompt_tokens": 11, "tokens": 5}
+    part = await traced.span("pointsman.arguments")
+    assert part.start_time is not None
+    assert part.end_time == part.start_time + 5_000_000
+    assert "colour" not in "".join(each.to_json() for each in traced.spans())
+
+
 async def test_a_repeat_has_no_parts_of_its_own(traced: Traced) -> None:
     """A recorded answer's durations are those of another call."""
     request = pb.RouteRequest(text="fly_kite", request_id="i")

@@ -12,6 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.arguments.values import (
+    MAX_ARGUMENT_TOKENS,
+    ArgumentOutcome,
+    Arguments,
+    ArgumentWish,
+    MissingPolicy,
+)
 from router.engine import wire
 from router.engine.errors import WireError
 from router.engine.facts import Answer
@@ -27,23 +34,54 @@ NUMBER = st.floats(allow_nan=False)
     names=st.lists(TEXT).map(tuple),
     rule=st.booleans(),
     k=st.integers(1, 100),
+    wish=st.none() | st.builds(ArgumentWish, max_tokens=st.integers(1, MAX_ARGUMENT_TOKENS)),
 )
 def test_jobs_come_out_as_they_went_in(
-    text: str, previous: str, names: tuple[str, ...], rule: bool, k: int
+    text: str,
+    previous: str,
+    names: tuple[str, ...],
+    rule: bool,
+    k: int,
+    wish: ArgumentWish | None,
 ) -> None:
-    """Any text, with or without a rule."""
-    job = RouteJob("i", "d", text, previous, AllowRule(names, (), names) if rule else None, k)
+    """Any text, with or without a rule and a wish for arguments."""
+    allowed = AllowRule(names, (), names) if rule else None
+    job = RouteJob("i", "d", text, previous, allowed, k, arguments=wish)
     frame = wire.encode({"op": "route", "id": 1, "job": wire.job_to_wire(job)})
     message = wire.read_message(io.BytesIO(frame))
     assert message is not None
-    assert wire.job_from_wire(message["job"]) == job
+    back = wire.job_from_wire(message["job"])
+    assert back == job
+    assert back.arguments is None or isinstance(back.arguments.missing, MissingPolicy)
 
 
-@given(probability=NUMBER, score=NUMBER, name=st.one_of(st.none(), TEXT), tokens=st.integers(0))
+def arguments_of(text: str, tokens: int, logprob: float) -> st.SearchStrategy[Arguments]:
+    """Arguments of every outcome."""
+    none = {"code": "c", "reason": "r", "tokens": tokens}
+    given_out = {"json": text + "{}", "tokens": tokens, "logprob": logprob}
+    return st.sampled_from(
+        [
+            Arguments(ArgumentOutcome.DECODED, **given_out),
+            Arguments(ArgumentOutcome.MISSING, missing=("/a", f"/{text}"), **given_out),
+            Arguments(ArgumentOutcome.UNAVAILABLE, **none),
+            Arguments(ArgumentOutcome.INVALID, **none),
+            Arguments(ArgumentOutcome.OVER_BUDGET, **none),
+        ]
+    )
+
+
+@given(
+    probability=NUMBER,
+    score=NUMBER,
+    name=st.one_of(st.none(), TEXT),
+    tokens=st.integers(0),
+    data=st.data(),
+)
 def test_answers_keep_every_bit(
-    probability: float, score: float, name: str | None, tokens: int
+    probability: float, score: float, name: str | None, tokens: int, data: st.DataObject
 ) -> None:
-    """Floats included, infinities too."""
+    """Floats included, infinities too; arguments of every outcome."""
+    arguments = data.draw(st.none() | arguments_of(name or "", tokens, score))
     index = None if name is None else 3
     ranked = RankedTools(
         "i",
@@ -52,6 +90,7 @@ def test_answers_keep_every_bit(
         probability,
         RouteUsage(1, 2, 3, 4, 5, 6),
         RouteTimings(probability, score, 0.0),
+        arguments,
     )
     answer = Answer(ranked, tokens, score)
     frame = wire.encode({"op": "answer", "answer": wire.answer_to_wire(answer)})

@@ -1,0 +1,67 @@
+"""The standard validator as it is set up: exact, as strict as the grammar, nothing fetched."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from catalog_compiler.arguments.schema import validator
+
+JUDGED: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "exact multiples": ({"multipleOf": 0.1}, [0.3, Decimal("1e3000")], [0.35, Decimal("1e-3000")]),
+    "exact bounds": ({"minimum": 0.1}, [Decimal("0.1"), 0.1], [Decimal("0.09999999999999999999")]),
+    "whole": ({"type": "integer"}, [1, 1.0, Decimal("1e9999999")], [1.5, True]),
+    "enum tells true from 1": ({"enum": [1, [False]]}, [1.0, [False]], [True, [0]]),
+    "unique by value": ({"uniqueItems": True}, [[1, True], [{"a": 1}, {"a": 2}]], [[1, 1.0]]),
+    "formats are asserted": ({"format": "date"}, ["2024-02-29", 5], ["2024-02-30"]),
+    "unknown formats are not": ({"format": "no-such-format"}, ["x"], []),
+    "ECMA patterns": ({"pattern": r"^\d$"}, ["1"], ["١", "1\n"]),
+    "back reference": ({"pattern": r"^(a|b)\1$"}, ["aa"], ["ab", "aa\n"]),
+    "looking ahead": ({"pattern": r"^(?!no)[a-z$]+$"}, ["yes", "$"], ["not", "yes\n"]),
+    "patterns of keys": (
+        {"patternProperties": {r"^\w$": {"type": "null"}}, "additionalProperties": False},
+        [{"a": None}],
+        [{"é": None}, {"a": 1}],
+    ),
+    "nullable": ({"type": "string", "nullable": True}, [None, "a"], [1]),
+    "boolean bounds": ({"minimum": 1, "exclusiveMinimum": True}, [2], [1]),
+    "both kinds of bounds": ({"minimum": 1, "exclusiveMinimum": 0.5}, [1], [0.75]),
+    "older tuples": (
+        {"items": [{"type": "null"}], "additionalItems": False},
+        [[None]],
+        [[1], [None, 1]],
+    ),
+    "draft 4": (
+        {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1, "maximum": 3},
+        [2],
+        [4],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_judges(name: str) -> None:
+    """Valid values have no errors; every invalid one has."""
+    schema, valid, invalid = JUDGED[name]
+    errors = validator(schema)
+    assert [value for value in valid if errors(value)] == []
+    assert [value for value in invalid if not errors(value)] == []
+
+
+def test_errors_say_where() -> None:
+    """An error names the place and what is wrong with it."""
+    errors = validator({"properties": {"a": {"items": {"type": "string"}}}})
+    assert errors({"a": ["x", 1]}) == ["/a/1: 1 is not of type 'string'"]
+
+
+def test_formats_can_be_descriptions() -> None:
+    """Formats are not asserted where the caller says so."""
+    assert validator({"format": "date"}, assert_formats=False)("x") == []
+
+
+def test_what_cannot_be_checked_is_not_valid() -> None:
+    """A reference that nothing resolves is an error of the value, not an exception."""
+    (error,) = validator({"$ref": "https://example.org/elsewhere"})(1)
+    assert "can't be checked" in error
