@@ -1,4 +1,4 @@
-"""A regular expression as a tree. Owns its nodes; never reads a pattern or says what one accepts."""
+"""A regular expression as a tree. Owns its nodes; never reads a pattern nor says what is in it."""
 
 from __future__ import annotations
 
