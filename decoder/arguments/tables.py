@@ -62,7 +62,6 @@ class ArgumentTables:
             shape = (len(array),) if width is None else (len(array), width)
             _require(array.dtype == np.int32 and array.shape == shape, name)
             _require(bool(array.flags.c_contiguous), name)
-        _require(len(self.nodes) > 0, "nodes")
         _require(_within(self.lists, 0, len(self.nodes)), "lists")
         _require(_within(self.property_nodes, 0, len(self.nodes)), "property_nodes")
         _require(

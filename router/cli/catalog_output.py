@@ -6,6 +6,7 @@ catalog is shown without markup and with its acting characters spelt out. Never 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from catalog_compiler.records import diagnostic_record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from catalog_compiler.arguments.catalog import ArgumentNotes
     from catalog_compiler.artifact import CompiledCatalog
     from catalog_compiler.diff import CatalogDiff, ToolChange
     from catalog_compiler.model import Diagnostic, Tool
@@ -145,7 +147,13 @@ def show_tool(compiled: CompiledCatalog, index: int, *, as_json: bool) -> None:
     findings = [
         found for found in compiled.diagnostics if tool.name in (found.tool, *found.related)
     ]
+    notes = compiled.argument_notes(index)
     if as_json:
+        record["arguments"] = {
+            "decoded": notes.refusal is None,
+            "refusal": None if notes.refusal is None else dataclasses.asdict(notes.refusal),
+            "checked_after": [dataclasses.asdict(note) for note in notes.checked_after],
+        }
         record["tokens"] = int(compiled.token_counts[index])
         record["diagnostics"] = [diagnostic_record(found) for found in findings]
         print_json(record)
@@ -155,9 +163,24 @@ def show_tool(compiled: CompiledCatalog, index: int, *, as_json: bool) -> None:
     for label, value in _labelled(tool):
         console.print(f"  {label}: {safe(value)}")
     console.print(f"  tokens in a prompt: {int(compiled.token_counts[index]):,}")
+    _show_notes(console, notes)
     console.print(safe(tool.description))
     console.print(json.dumps(tool.input_schema, indent=2))
     show_findings(console, findings)
+
+
+def _show_notes(console: Console, notes: ArgumentNotes) -> None:
+    """Say whether arguments can be decoded, and what is only checked afterwards."""
+    if notes.refusal is not None:
+        told = f"[{notes.refusal.code}] {notes.refusal.message.rstrip('.')}. {notes.refusal.mend}"
+        console.print(f"  arguments: refused at {notes.refusal.pointer or '/'}: {safe(told)}")
+        return
+    if not notes.checked_after:
+        console.print("  arguments: decoded; the grammar enforces the whole schema")
+        return
+    console.print("  arguments: decoded, then checked for what the grammar does not enforce")
+    for note in notes.checked_after:
+        console.print(f"    {safe(note.pointer or '/')}: [{note.code}] {safe(note.message)}")
 
 
 def _labelled(tool: Tool) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import pytest
 
 from catalog_compiler.arguments.nodes import Array, DistinctLiterals, Object, Property, Text, Union
 from catalog_compiler.arguments.tables import ArgumentPool
-from decoder.arguments import ArgumentTables
+from decoder.arguments import ArgumentMachine, ArgumentTables, TokenVocabulary
 from decoder.arguments.facts import MANY, NEVER, facts_of
 from decoder.errors import RequestError
 from tests.decoder.arguments.grammars import (
@@ -43,6 +43,15 @@ def test_sound_tables_are_taken() -> None:
     """And other arrays beside them are left alone."""
     given = {**arrays(), "roots": np.zeros(1, np.int32)}
     assert len(ArgumentTables.from_arrays(given).nodes) == 7
+
+
+def test_a_catalog_may_have_no_arguments_at_all() -> None:
+    """Where every tool's are refused the pool is empty, and no value can be begun."""
+    tables = ArgumentTables.from_arrays(ArgumentPool().to_arrays())
+    machine = ArgumentMachine(tables, TokenVocabulary([b"{", b"}"]))
+    for root in (-1, 0):
+        with pytest.raises(RequestError, match="node"):
+            machine.begin(root)
 
 
 @pytest.mark.parametrize("name", ArgumentTables.names())

@@ -279,3 +279,47 @@ def test_looking_needs_no_model() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_show_tells_what_of_a_schema_holds_for_arguments(
+    tmp_path: Path, tokenizer_file: Path
+) -> None:
+    """Enforced, checked afterwards, or refused; for people and for machines."""
+    schemas: dict[str, Any] = {
+        "enforced": {"properties": {"litres": {"type": "integer", "minimum": 1}}},
+        "checked": {"properties": {"all": {"type": "array", "uniqueItems": True}}},
+        "refused": {
+            "properties": {"text": {"allOf": [{"const": 1}, {"const": 2}]}},
+            "required": ["text"],
+        },
+    }
+    source = write_tools(
+        tmp_path / "tools.json",
+        [
+            {
+                "name": name,
+                "description": f"A tool whose schema is {name}.",
+                "inputSchema": {"type": "object", **schema},
+            }
+            for name, schema in schemas.items()
+        ],
+    )
+    out = tmp_path / "tools.catalog"
+    done = run("compile", source, "-o", out, "--tokenizer", tokenizer_file, "--no-index")
+    assert done.exit_code == 0, done.output
+    told = {name: run("show", out, name).stdout for name in schemas}
+    records = {
+        name: json.loads(run("show", out, name, "--json").stdout)["arguments"] for name in schemas
+    }
+    assert "arguments: decoded; the grammar enforces the whole schema" in told["enforced"]
+    assert records["enforced"] == {"decoded": True, "refusal": None, "checked_after": []}
+    assert "arguments: decoded, then checked" in told["checked"]
+    (note,) = records["checked"]["checked_after"]
+    assert note["pointer"].startswith("/properties/all")
+    assert f"[{note['code']}]" in told["checked"]
+    refusal = records["refused"]["refusal"]
+    assert records["refused"]["decoded"] is False
+    assert (
+        f"arguments: refused at {refusal['pointer'] or '/'}: [{refusal['code']}]" in told["refused"]
+    )
+    assert refusal["mend"] in told["refused"]
