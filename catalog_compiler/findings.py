@@ -211,6 +211,11 @@ CHECKED_AFTER = _new(
     "decoded; they are validated afterwards, and what fails is never given out.",
     "Nothing to mend; a schema that says it in simpler keywords is never answered in vain.",
 )  # fmt: skip
+NOT_ENFORCED = _new(
+    "arguments-not-enforced", _I, "A part of an input schema constrains nothing: a format that is "
+    "not known, a keyword of another dialect.",
+    "Say it in JSON Schema's keywords, for instance as a pattern.",
+)  # fmt: skip
 NO_OPERATION_ID = _new(
     "no-operation-id", _I, "An OpenAPI operation has no operationId; a name was made from method "
     "and path.",

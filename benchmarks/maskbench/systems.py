@@ -117,10 +117,9 @@ class Ours:
 
     def compile(self, schema: Any) -> Compiled:
         """See `System`."""
-        from decoder.arguments import ArgumentMachine, ArgumentTables  # noqa: PLC0415
-
         from catalog_compiler.arguments.schema import compile_schema  # noqa: PLC0415
         from catalog_compiler.arguments.tables import ArgumentPool  # noqa: PLC0415
+        from decoder.arguments import ArgumentMachine, ArgumentTables  # noqa: PLC0415
 
         compiled = compile_schema(schema, assert_formats=self._assert_formats)
         if compiled.grammar is None:
@@ -182,15 +181,15 @@ class _PeerCompiled:
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
-        self._grammar: Any = None
+        self._order: Any = None
 
     def texts(self, value: Any) -> Sequence[str]:
         from catalog_compiler.arguments.arrange import arrange  # noqa: PLC0415
         from catalog_compiler.arguments.schema import compile_schema  # noqa: PLC0415
 
         # Ours puts each item in the order of the option that it fits: no peer is to miss that.
-        self._grammar = self._grammar or compile_schema(self._schema).grammar
-        ours = arrange(self._grammar, value) if self._grammar else ()
+        self._order = self._order or compile_schema(self._schema).grammar
+        ours = arrange(self._order, value) if self._order else ()
         return tuple(dict.fromkeys([*peer_texts(self._schema, value), *ours]))
 
     def check(self, value: Any) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 def choose(path: Path | None) -> Vocabulary:
     """Return a model's or a ``tokenizer.json``'s vocabulary, by default the embedded model's."""
     from decoder.arguments import vocabulary_of  # noqa: PLC0415
-
     from router.compiling import file_tokenizer, model_tokenizer  # noqa: PLC0415
 
     if path is not None and path.suffix == ".json":

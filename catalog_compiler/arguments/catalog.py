@@ -38,19 +38,23 @@ class ArgumentNotes:
     Attributes:
         refusal: why they can't be decoded, or None where they can.
         checked_after: what the grammar does not enforce; values must be validated.
+        ignored: what the schema says and nobody here enforces (an unknown format, a keyword of
+            another dialect).
 
     """
 
     refusal: Note | None = None
     checked_after: tuple[Note, ...] = ()
+    ignored: tuple[Note, ...] = ()
 
     def to_json(self) -> bytes:
         """Return the stored text; empty where there is nothing to say."""
-        if self.refusal is None and not self.checked_after:
+        if self == ArgumentNotes():
             return b""
         record = {
             "refusal": None if self.refusal is None else _record(self.refusal),
             "checked_after": [_record(note) for note in self.checked_after],
+            "ignored": [_record(note) for note in self.ignored],
         }
         return json.dumps(record, separators=(",", ":")).encode()
 
@@ -70,6 +74,7 @@ class ArgumentNotes:
             return cls(
                 None if refusal is None else Note(**refusal),
                 tuple(Note(**note) for note in record["checked_after"]),
+                tuple(Note(**note) for note in record["ignored"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(
@@ -154,6 +159,7 @@ def argument_findings(tools: Sequence[Tool], notes: Sequence[ArgumentNotes]) -> 
         if own.refusal is not None and own.refusal.code != UNKNOWN:
             told.append(_finding(findings.ARGUMENTS_REFUSED, tool, own.refusal))
         told += [_finding(findings.CHECKED_AFTER, tool, note) for note in own.checked_after]
+        told += [_finding(findings.NOT_ENFORCED, tool, note) for note in own.ignored]
     return told
 
 
@@ -167,7 +173,7 @@ def _compile(tool: Tool) -> tuple[ArgumentGrammar | None, ArgumentNotes]:
         )
         return None, ArgumentNotes(refusal)
     compiled = compile_schema(tool.input_schema, root_object=True, close_objects=True)
-    return compiled.grammar, ArgumentNotes(compiled.refusal, compiled.checked_after)
+    return compiled.grammar, ArgumentNotes(compiled.refusal, compiled.checked_after, compiled.notes)
 
 
 def _finding(kind: findings.Finding, tool: Tool, note: Note) -> Diagnostic:

@@ -41,7 +41,8 @@ class Text:
         automaton: what its characters (decoded, not as spelt) may be; None for any.
         min_chars, max_chars: bounds on their number (code points); None is no bound. Where there is
             an automaton, the two never contradict each other: from each state that is reached
-            after n characters some completion keeps the bounds.
+            after n characters, and whose shortest rest keeps max_chars, some completion keeps both
+            bounds.
 
     """
 

@@ -64,7 +64,7 @@ class Completer:
 
     def shortest(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that makes the value whole; there is at least one stack."""
-        return min((self._rest(stack) for stack in stacks), key=_order)
+        return min((self.rest(stack) for stack in stacks), key=_order)
 
     def closing(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that ends the string that is open; empty where none is.
@@ -72,16 +72,17 @@ class Completer:
         Where a fixed text (of an enumeration) is open as well, the free string is meant.
         """
         inside = [stack for stack in stacks if isinstance(stack, TextFrame | FreeKeyFrame)]
-        return min((self._frame(stack)[0] for stack in inside), key=_order, default=b"")
+        return min((self.frame(stack)[0] for stack in inside), key=_order, default=b"")
 
-    def _rest(self, stack: Stack) -> bytes:
+    def rest(self, stack: Stack) -> bytes:
+        """Return a text that completes one stack."""
         parts = []
         while stack is not None:
-            part, stack = self._frame(stack)
+            part, stack = self.frame(stack)
             parts.append(part)
         return b"".join(parts)
 
-    def _frame(self, frame: Frame) -> tuple[bytes, Stack]:
+    def frame(self, frame: Frame) -> tuple[bytes, Stack]:
         """Return what ends the top frame, and the stack that is left."""
         match frame:
             case Opening(node, depth, above):

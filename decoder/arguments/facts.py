@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 NEVER: Final = 1 << 29
 """A distance or depth that nothing has: no text ends from there, no value is that deep."""
-MANY: Final = 1 << 50
-"""Texts of an automaton beyond which it makes no difference how many there are."""
+MANY: Final = 1 << 20
+"""Texts of an automaton beyond which it makes no difference how many there are: more than the keys
+that an object can have."""
 _SURROGATE_EDGES: Final = (0xD800, 0xE000)
 _ALL_CODE_POINTS: Final = 0x110000
 
@@ -44,7 +45,8 @@ class TableFacts:
         distance: (states,) int32: characters of the shortest rest from each state, or NEVER.
         farthest: (automata,) int32: the largest distance that is not NEVER, else 0.
         texts: (states,) int64: how many rests there are, at most MANY.
-        endless: (automata,) int32: 1 where every state that can end has MANY rests.
+        universal: (states,) int32: 1 where a text may end and every character leads back.
+        labels: (automata,) int32: labels that each has, one more than the highest.
         depth: (nodes,) int32: containers within one another in the flattest value, or NEVER.
         required: (properties+1,) int32: required ones before each entry of property_nodes.
 
@@ -53,7 +55,8 @@ class TableFacts:
     distance: I32
     farthest: I32
     texts: I64
-    endless: I32
+    universal: I32
+    labels: I32
     depth: I32
     required: I32
 
@@ -66,12 +69,12 @@ def facts_of(tables: ArgumentTables) -> TableFacts:
     alive = distance < NEVER
     farthest = np.zeros(len(tables.automata), np.int32)
     np.maximum.at(farthest, graph.automaton[alive], distance[alive])
-    endless = np.ones(len(tables.automata), np.int32)
-    endless[graph.automaton[alive & (texts < MANY)]] = 0
+    labels = np.zeros(len(tables.automata), np.int32)
+    np.maximum.at(labels, graph.automaton, tables.accepts + 1)
     required = np.zeros(len(tables.property_required) + 1, np.int32)
     required[1:] = np.cumsum(tables.property_required)
-    depth = _depths(tables, distance, texts, required)
-    return TableFacts(distance, farthest, texts, endless, depth, required)
+    depth = _depths(tables, distance, texts, labels, required)
+    return TableFacts(distance, farthest, texts, graph.universal, labels, depth, required)
 
 
 class _Graph:
@@ -80,6 +83,7 @@ class _Graph:
     def __init__(self, tables: ArgumentTables) -> None:
         self.accepting = tables.accepts >= 0
         self.automaton = np.zeros(len(tables.accepts), np.int64)
+        self.universal: I32 = np.zeros(len(tables.accepts), np.int32)
         sources: list[I64] = [np.zeros(0, np.int64)]
         targets: list[I64] = [np.zeros(0, np.int64)]
         sizes: list[I64] = [np.zeros(0, np.int64)]
@@ -94,6 +98,8 @@ class _Graph:
             np.add.at(size, tables.interval_classes[first:end], cover)
             cells = tables.transitions[entry : entry + states * width].reshape(states, width)
             source, kind = np.nonzero((cells != NONE) & (size > 0))
+            back = (cells[:, size > 0] == np.arange(states)[:, None]).all(axis=1)
+            self.universal[state : state + states] = back & self.accepting[state : state + states]
             sources.append(source + state)
             targets.append(cells[source, kind].astype(np.int64) + state)
             sizes.append(size[kind])
@@ -152,7 +158,7 @@ def _characters(starts: I64) -> I64:
     return np.asarray(ends - starts - inside, np.int64)
 
 
-def _depths(tables: ArgumentTables, distance: I32, texts: I64, required: I32) -> I32:
+def _depths(tables: ArgumentTables, distance: I32, texts: I64, labels: I32, required: I32) -> I32:
     """Return each node's least depth, by lowering from NEVER until nothing changes."""
     rows = tables.nodes
     kind = rows[:, 0]
@@ -170,8 +176,6 @@ def _depths(tables: ArgumentTables, distance: I32, texts: I64, required: I32) ->
     depth[strings[(least < NEVER) & ((high == NONE) | (least <= high))]] = 0
     depth[numbers[rest[rows[numbers, 1]] < NEVER]] = 0
     depth[kind == DISTINCT] = 1
-    keyed = np.flatnonzero((kind == OBJECT) & (rows[:, 4] != NONE))
-    labels = {k: _labels(tables, k) for k in set(rows[keyed, 4].tolist())}
     unions, arrays, objects = (np.flatnonzero(kind == k) for k in (UNION, ARRAY, OBJECT))
     held = np.minimum(rows[arrays, 4], rows[arrays, 2] - rows[arrays, 1])
     further = rows[arrays, 4] > rows[arrays, 2] - rows[arrays, 1]
@@ -205,11 +209,6 @@ def _depths(tables: ArgumentTables, distance: I32, texts: I64, required: I32) ->
         depth[objects] = np.minimum(members + 1, NEVER)
         if (depth == before).all():
             return depth.astype(np.int32)
-
-
-def _labels(tables: ArgumentTables, automaton: int) -> int:
-    first, end = tables.states_of(automaton)
-    return int(tables.accepts[first:end].max(initial=NONE)) + 1
 
 
 def _reduce(ufunc: np.ufunc, values: I64, first: I32, end: I32, empty: int) -> NDArray[np.int64]:

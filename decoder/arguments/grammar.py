@@ -59,13 +59,8 @@ class Grammar:
         self._classes: list[int] = tables.interval_classes.tolist()
         self._transitions: list[int] = tables.transitions.tolist()
         self._accepts: list[int] = tables.accepts.tolist()
-        self._labels = [
-            max(self._accepts[slice(*tables.states_of(k))], default=NONE) + 1
-            for k in range(len(self._automata))
-        ]
-        self._empty = [
-            tables.states_of(k)[0] == tables.states_of(k)[1] for k in range(len(self._automata))
-        ]
+        self._labels: list[int] = facts.labels.tolist()
+        self._empty: list[bool] = (tables.state_ends() == tables.automata[:, 4]).tolist()
 
     # Tries
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from decoder.arguments.completion import Completer
 from decoder.arguments.facts import facts_of
 from decoder.arguments.grammar import Grammar
+from decoder.arguments.native import NativeMachine, NativeSession
 from decoder.arguments.session import ArgumentSession, ReferenceSession
 from decoder.errors import KernelError, RequestError
 
@@ -33,16 +34,16 @@ class ArgumentMachine:
     """
 
     def __init__(
-        self, tables: ArgumentTables, vocabulary: TokenVocabulary, *, kernels: str = "reference"
+        self, tables: ArgumentTables, vocabulary: TokenVocabulary, *, kernels: str = "native"
     ) -> None:
-        if kernels == "native":
-            raise KernelError("native arguments are not built yet; ask for kernels='reference'")
-        if kernels != "reference":
+        if kernels not in ("native", "reference"):
             raise KernelError(f"unknown kernels {kernels!r}; known: native, reference")
         self.tables = tables
         self.vocabulary = vocabulary
-        self._grammar = Grammar(tables, facts_of(tables))
+        facts = facts_of(tables)
+        self._grammar = Grammar(tables, facts)
         self._completer = Completer(self._grammar)
+        self._native = NativeMachine(tables, facts, vocabulary) if kernels == "native" else None
 
     def begin(self, root: int) -> ArgumentSession:
         """Begin a value of a node (an entry of the catalog's `roots`).
@@ -58,4 +59,6 @@ class ArgumentMachine:
             )
         if not self._grammar.fits(root, 0):
             raise RequestError(f"node {root} has no value within the bound on nesting")
+        if self._native is not None:
+            return NativeSession(self._native, self.vocabulary, self._completer, root)
         return ReferenceSession(self._grammar, self.vocabulary, self._completer, root)

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 _BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _LOWER_ONE_EIGHTH: Final = "\u2581"
+MAX_TOKEN_BYTES: Final = 512
+"""Longest token that is ever allowed, since tokens are walked by recursion."""
 
 
 class TokenVocabulary:
     """The tokens that a grammar may choose among.
 
     Args:
-        spellings: (v,) the bytes of each token, None for one that is never allowed.
+        spellings: (v,) the bytes of each token, None for one that is never allowed; nor is one of
+            more than MAX_TOKEN_BYTES.
 
     Attributes:
         size: v.
@@ -49,7 +52,9 @@ class TokenVocabulary:
     """
 
     def __init__(self, spellings: Sequence[bytes | None]) -> None:
-        self.spellings: tuple[bytes | None, ...] = tuple(text or None for text in spellings)
+        self.spellings: tuple[bytes | None, ...] = tuple(
+            text if text and len(text) <= MAX_TOKEN_BYTES else None for text in spellings
+        )
         self.size = len(self.spellings)
         known = sorted((text, token) for token, text in enumerate(self.spellings) if text)
         if not known:

@@ -9,6 +9,8 @@ import itertools
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from catalog_compiler.arguments.automata.alphabets import SURROGATES, Alphabet
+from catalog_compiler.arguments.automata.derivatives import Derivatives
 from catalog_compiler.arguments.automata.errors import PatternError
 from catalog_compiler.arguments.automata.tables import EMPTY, RawAutomaton, canonical
 from catalog_compiler.arguments.automaton import Automaton
@@ -16,79 +18,45 @@ from catalog_compiler.arguments.automaton import Automaton
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from catalog_compiler.arguments.automata.char_sets import CharSet
     from catalog_compiler.arguments.automata.expressions import Expr, Expressions
 
 MAX_STATES = 4_000
 """Automata with more states are refused."""
-
-_SURROGATES = (0xD800, 0xE000)
 
 
 def automaton_of(arena: Expressions, expression: Expr, max_states: int = MAX_STATES) -> Automaton:
     """Return the minimal automaton of an expression.
 
     Raises:
-        PatternError: it would have more than `max_states` states.
+        PatternError: it would have more than `max_states` states, or take too much work.
 
     """
-    starts, classes, samples = _partition(arena.sets())
+    alphabet = Alphabet(arena.sets())
+    derivatives = Derivatives(arena, alphabet)
     states, table, accepts = {expression: 0}, list[list[int]](), list[int]()
     order = [expression]
     for state in order:  # grows while it is read
-        row = []
-        for sample in samples:
-            target = arena.nothing if sample < 0 else arena.derivative(state, sample)
-            if target == arena.nothing:
-                row.append(-1)
-                continue
-            if target not in states:
+        row = [-1] * alphabet.width
+        for mask, target in derivatives.row(state):
+            number = states.get(target)
+            if number is None:
                 if len(states) >= max_states:
                     raise PatternError(
                         f"it would take more than {max_states} states; say it with smaller counts"
                     )
-                states[target] = len(states)
+                number = states[target] = len(states)
                 order.append(target)
-            row.append(states[target])
+            for letter in alphabet.members(mask):
+                row[letter] = number
         table.append(row)
         accepts.append(0 if arena.nullable(state) else -1)
-    return canonical(RawAutomaton(starts, classes, table, accepts))
-
-
-def _partition(sets: Iterable[CharSet]) -> tuple[list[int], list[int], list[int]]:
-    """Return intervals, their classes, and a character of each class (-1: surrogates).
-
-    Characters are of one class where every set holds all of them or none.
-    """
-    distinct = list(dict.fromkeys(sets))
-    bounds = {0, *_SURROGATES}
-    for chars in distinct:
-        for low, high in chars:
-            bounds.update((low, high + 1))
-    bounds.discard(0x110000)
-    starts = sorted(bounds)
-    marks: list[list[int]] = [[] for _ in starts]
-    for number, chars in enumerate(distinct):
-        for low, high in chars:
-            place = bisect_right(starts, low) - 1
-            while place < len(starts) and starts[place] <= high:
-                marks[place].append(number)
-                place += 1
-    known: dict[tuple[int, ...], int] = {}
-    samples: list[int] = []
-    classes: list[int] = []
-    for start, mark in zip(starts, marks, strict=True):
-        key = (-1,) if start == _SURROGATES[0] else tuple(mark)
-        if key not in known:
-            known[key] = len(samples)
-            samples.append(-1 if key == (-1,) else start)
-        classes.append(known[key])
-    return starts, classes, samples
+    return canonical(RawAutomaton(alphabet.starts, alphabet.classes, table, accepts))
 
 
 def product(
     parts: Sequence[Automaton],
     label: Callable[[tuple[int, ...]], int],
+    hopeless: Callable[[tuple[int, ...]], bool],
     max_states: int = MAX_STATES,
 ) -> Automaton:
     """Run automata beside each other.
@@ -96,17 +64,19 @@ def product(
     Args:
         parts: at least one.
         label: given each part's label (-1 where it does not accept), returns the whole's.
+        hopeless: given each part's state (-1 where it is dead), tells that nothing more can be
+            accepted, so that nobody goes there.
         max_states: bound.
 
     Raises:
         PatternError: it would have more states.
 
     """
-    starts = sorted({*_SURROGATES, *itertools.chain.from_iterable(p.starts for p in parts)})
+    starts = sorted({*SURROGATES, *itertools.chain.from_iterable(p.starts for p in parts)})
     letters: dict[tuple[int, ...], int] = {}
     classes = []
     for start in starts:
-        if start == _SURROGATES[0]:
+        if start == SURROGATES[0]:
             mark: tuple[int, ...] = (-1,)
         else:
             mark = tuple(p.classes[bisect_right(p.starts, start) - 1] for p in parts)
@@ -123,6 +93,9 @@ def product(
                 -1 if own < 0 else part.table[own][letter]
                 for part, own, letter in zip(parts, state, mark, strict=True)
             )
+            if hopeless(target):
+                row.append(-1)
+                continue
             if target not in states:
                 if len(states) >= max_states:
                     raise PatternError(f"together they would take more than {max_states} states")
@@ -145,22 +118,30 @@ def intersect(*parts: Automaton) -> Automaton:
     """Return what all accept; PatternError where that takes too many states."""
     if any(part.empty for part in parts):
         return EMPTY
-    return product(parts, lambda labels: 0 if min(labels) >= 0 else -1)
+    return product(
+        parts, lambda labels: 0 if min(labels) >= 0 else -1, lambda state: min(state) < 0
+    )
 
 
 def union(*parts: Automaton) -> Automaton:
     """Return what any accepts; PatternError where that takes too many states."""
-    return product(parts, lambda labels: 0 if max(labels) >= 0 else -1)
+    return product(
+        parts, lambda labels: 0 if max(labels) >= 0 else -1, lambda state: max(state) < 0
+    )
 
 
 def complement(part: Automaton) -> Automaton:
     """Return every other text of Unicode scalar values."""
-    return product([part], lambda labels: 0 if labels[0] < 0 else -1)
+    return product([part], lambda labels: 0 if labels[0] < 0 else -1, lambda _: False)
 
 
 def difference(part: Automaton, other: Automaton) -> Automaton:
     """Return what `part` accepts and `other` does not."""
-    return product([part, other], lambda labels: 0 if labels[0] >= 0 > labels[1] else -1)
+    return product(
+        [part, other],
+        lambda labels: 0 if labels[0] >= 0 > labels[1] else -1,
+        lambda state: state[0] < 0,
+    )
 
 
 def labelled(parts: Sequence[Automaton]) -> tuple[Automaton, tuple[frozenset[int], ...]]:
@@ -173,7 +154,7 @@ def labelled(parts: Sequence[Automaton]) -> tuple[Automaton, tuple[frozenset[int
 
     if not parts:
         return EMPTY, ()
-    made = product(parts, label)
+    made = product(parts, label, lambda state: max(state) < 0)
     # What was met and then trimmed away has no place among the labels.
     used = sorted({own for own in made.accepts if own >= 0})
     sets = list(known)
@@ -237,7 +218,7 @@ def length(min_chars: int, max_chars: int | None) -> Automaton:
         raise PatternError(f"a length of {last} characters takes more than {MAX_STATES} states")
     if max_chars is not None and max_chars < min_chars:
         return EMPTY
-    starts, classes = (0, *_SURROGATES), (0, 1, 0)
+    starts, classes = (0, *SURROGATES), (0, 1, 0)
     table = [(state + 1, -1) for state in range(last)]
     table.append((last, -1) if max_chars is None else (-1, -1))
     accepts = tuple(0 if state >= min_chars else -1 for state in range(last + 1))

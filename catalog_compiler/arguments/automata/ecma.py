@@ -1,80 +1,35 @@
-"""ECMA-262 regular expressions (unicode mode) as a syntax tree.
+r"""ECMA-262 regular expressions (unicode mode) as a syntax tree.
 
 Owns the syntax. As real schemas need, it is lenient where the standard's unicode mode is strict:
-escapes of letters that need none, braces that are no count, Python's named groups. Never decides
-what a pattern accepts.
+escapes of signs that need none, braces that are no count, Python's named groups. What another
+dialect reads otherwise (``\Z``, ``a{,5}``, ``a++``) is refused by name, never guessed. Never
+decides what a pattern accepts.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from catalog_compiler.arguments.automata import char_sets
 from catalog_compiler.arguments.automata.errors import PatternError
+from catalog_compiler.arguments.automata.syntax import (
+    Chars,
+    Choice,
+    Edge,
+    Look,
+    Repeat,
+    Sequence,
+    WordEdge,
+)
 
 if TYPE_CHECKING:
     from catalog_compiler.arguments.automata.char_sets import CharSet
+    from catalog_compiler.arguments.automata.syntax import Syntax
 
 MAX_PATTERN_CHARS: Final = 10_000
 MAX_DEPTH: Final = 100
 MAX_COUNT: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Chars:
-    """One character of a set."""
-
-    chars: CharSet
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """Parts one after the other."""
-
-    parts: tuple[Syntax, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of some parts."""
-
-    parts: tuple[Syntax, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """A part again and again; `high` is None without end."""
-
-    part: Syntax
-    low: int
-    high: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """The start of the text, or its end."""
-
-    at_start: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WordEdge:
-    """A place between a word character and another (`negated`: any other place)."""
-
-    negated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What must follow here, or must not."""
-
-    part: Syntax
-    negated: bool
-
-
-Syntax: TypeAlias = Chars | Sequence | Choice | Repeat | Edge | WordEdge | Look
 
 DIGITS: Final = char_sets.of_ranges([(48, 57)])
 WORD: Final = char_sets.of_ranges([(48, 57), (65, 90), (95, 95), (97, 122)])
@@ -87,16 +42,28 @@ SPACE: Final = char_sets.of_ranges(
 )
 LINE_ENDS: Final = char_sets.of_text("\n\r\u2028\u2029")
 _CLASSES: Final = {"d": DIGITS, "w": WORD, "s": SPACE}
-_CONTROLS: Final = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
-_COUNT: Final = re.compile(r"\{(\d+)(,(\d*))?\}")
+_CONTROLS: Final = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_COUNT: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
+_COUNT_TO: Final = re.compile(r"\{,[0-9]+\}")
 _GROUP_NAME: Final = re.compile(r"\?P?<([A-Za-z_$][\w$]*)>")
 _PROPERTY: Final = re.compile(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
+_PAIR: Final = re.compile(r"([Dd][89ABab][0-9A-Fa-f]{2})\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
+_BRACED: Final = re.compile(r"\{0*([0-9A-Fa-f]{1,6})\}")
+_FOUR: Final = re.compile("[0-9A-Fa-f]{4}")
+_TWO: Final = re.compile("[0-9A-Fa-f]{2}")
+_LETTER: Final = re.compile("[A-Za-z]")
+_MENDS: Final = {"A": "say ^", "Z": "say $", "z": "say $"}
 _LONG_CATEGORIES: Final = {
     "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
-    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Number": "N",
+    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Combining_Mark": "M",
+    "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc", "Enclosing_Mark": "Me", "Number": "N",
     "Decimal_Number": "Nd", "digit": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
-    "Punctuation": "P", "punct": "P", "Symbol": "S", "Separator": "Z", "Space_Separator": "Zs",
-    "Other": "C", "Control": "Cc",
+    "Punctuation": "P", "punct": "P", "Connector_Punctuation": "Pc", "Dash_Punctuation": "Pd",
+    "Open_Punctuation": "Ps", "Close_Punctuation": "Pe", "Initial_Punctuation": "Pi",
+    "Final_Punctuation": "Pf", "Other_Punctuation": "Po", "Symbol": "S", "Math_Symbol": "Sm",
+    "Currency_Symbol": "Sc", "Modifier_Symbol": "Sk", "Other_Symbol": "So", "Separator": "Z",
+    "Space_Separator": "Zs", "Line_Separator": "Zl", "Paragraph_Separator": "Zp", "Other": "C",
+    "Control": "Cc", "cntrl": "Cc", "Format": "Cf", "Private_Use": "Co", "Unassigned": "Cn",
 }  # fmt: skip
 
 
@@ -161,17 +128,20 @@ class _Parser:
 
     def _quantified(self) -> Syntax:
         part = self._atom()
-        while (bounds := self._quantifier()) is not None:
-            if isinstance(part, Edge | WordEdge):
-                raise self._error("a count after an anchor")
-            low, high = bounds
-            if high is not None and high < low:
-                raise self._error("a count whose end is below its start")
-            if max(low, high or 0) > MAX_COUNT:
-                raise self._error(f"a count above {MAX_COUNT}")
-            part = Repeat(part, low, high)
-            self._take("?")  # lazy or not, the same texts match
-        return part
+        bounds = self._quantifier()
+        if bounds is None:
+            return part
+        if isinstance(part, Edge | WordEdge):
+            raise self._error("a count after an anchor")
+        low, high = bounds
+        if high is not None and high < low:
+            raise self._error("a count whose end is below its start")
+        if max(low, high or 0) > MAX_COUNT:
+            raise self._error(f"a count above {MAX_COUNT}")
+        self._take("?")  # lazy or not, the same texts match
+        if self._quantifier() is not None:
+            raise self._error("a count of a count; put a group around what is counted")
+        return Repeat(part, low, high)
 
     def _quantifier(self) -> tuple[int, int | None] | None:
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
@@ -179,6 +149,8 @@ class _Parser:
                 return bounds
         found = self._match(_COUNT)
         if found is None:
+            if _COUNT_TO.match(self._source, self._at):
+                raise self._error("a count without its start; say {0,n}")
             return None
         low = int(found[1])
         if found[2] is None:
@@ -227,7 +199,7 @@ class _Parser:
         if sign in ("b", "B"):
             self._at += 1
             return WordEdge(negated=sign == "B")
-        if sign.isdigit() and sign != "0":
+        if sign and sign in "123456789":
             raise self._error("a back reference, which arguments can't be decoded under")
         if sign == "k" and self._source.startswith("k<", self._at):
             raise self._error("a back reference, which arguments can't be decoded under")
@@ -235,42 +207,55 @@ class _Parser:
 
     def _escaped_set(self) -> CharSet:
         """Return the characters that an escape stands for; the backslash is read."""
+        found = self._escaped()
+        return char_sets.of_ranges([(found, found)]) if isinstance(found, int) else found
+
+    def _escaped(self) -> int | CharSet:
+        """Return the character that an escape stands for, or its characters."""
         sign = self._next()
         if not sign:
             raise self._error("a backslash at the end")
-        self._at += 1
-        if sign.lower() in _CLASSES:
+        if sign in _CLASSES or (sign.isascii() and sign.lower() in _CLASSES):
+            self._at += 1
             found = _CLASSES[sign.lower()]
             return found if sign.islower() else char_sets.complement(found)
-        if sign in ("p", "P") and self._next() == "{":
+        if sign in ("p", "P"):
+            self._at += 1
             return self._property(negated=sign == "P")
-        return char_sets.of_ranges([(self._escaped_char(sign),) * 2])
+        return self._escaped_char(sign)
 
     def _escaped_char(self, sign: str) -> int:
+        start = self._at
+        self._at += 1
         if sign in _CONTROLS:
             return _CONTROLS[sign]
-        if sign == "c" and self._next().isalpha() and self._next().isascii():
-            self._at += 1
-            return ord(self._source[self._at - 1]) % 32
-        if sign == "x" and (digits := self._match(re.compile("[0-9A-Fa-f]{2}"))):
+        if sign == "0" and self._next() not in tuple("0123456789"):
+            return 0
+        if sign == "c" and (letter := self._match(_LETTER)):
+            return ord(letter[0]) % 32
+        if sign == "x" and (digits := self._match(_TWO)):
             return int(digits[0], 16)
-        if sign == "u":
-            return self._unicode_escape()
+        if sign == "u" and (value := self._unicode()) is not None:
+            if value > char_sets.LAST:
+                raise self._error("a code point beyond U+10FFFF")
+            return value
+        if sign.isascii() and sign.isalnum():
+            self._at = start
+            mend = _MENDS.get(sign)
+            raise self._error(
+                f"an escape that ECMA-262 does not know (\\{sign}{'; ' + mend if mend else ''})"
+            )
         return ord(sign)
 
-    def _unicode_escape(self) -> int:
-        if digits := self._match(re.compile(r"\{([0-9A-Fa-f]{1,6})\}")):
-            value = int(digits[1], 16)
-        elif digits := self._match(re.compile(r"([Dd][89ABab]..)\\u([Dd][C-Fc-f]..)")):
+    def _unicode(self) -> int | None:
+        if digits := self._match(_BRACED):
+            return int(digits[1], 16)
+        if digits := self._match(_PAIR):
             high, low = int(digits[1], 16), int(digits[2], 16)
-            value = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-        elif digits := self._match(re.compile("[0-9A-Fa-f]{4}")):
-            value = int(digits[0], 16)
-        else:
-            return ord("u")
-        if value > char_sets.LAST:
-            raise self._error("a code point beyond U+10FFFF")
-        return value
+            return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+        if digits := self._match(_FOUR):
+            return int(digits[0], 16)
+        return None
 
     def _property(self, *, negated: bool) -> CharSet:
         found = self._match(_PROPERTY)
@@ -287,32 +272,31 @@ class _Parser:
         negated = self._take("^")
         found: list[CharSet] = []
         while not self._take("]"):
-            if not self._next():
-                raise self._error("a set of characters that is not closed")
             low = self._set_member()
             mark = self._at
             if self._take("-") and self._next() not in ("]", ""):
                 high = self._set_member()
-                if _single(low) and _single(high):
-                    if high[0][0] < low[0][0]:
+                if isinstance(low, int) and isinstance(high, int):
+                    if high < low:
                         raise self._error("a range whose end is below its start")
-                    found.append(char_sets.of_ranges([(low[0][0], high[0][0])]))
+                    found.append(char_sets.of_ranges([(low, high)]))
                 else:  # `\w-.`: no range, three members
-                    found += [low, char_sets.of_text("-"), high]
+                    found += [_set_of(low), char_sets.of_text("-"), _set_of(high)]
             else:
                 self._at = mark
-                found.append(low)
+                found.append(_set_of(low))
         joined = char_sets.union(*found)
         return char_sets.complement(joined) if negated else joined
 
-    def _set_member(self) -> CharSet:
+    def _set_member(self) -> int | CharSet:
         if self._take("\\"):
-            if self._take("b"):
-                return ((8, 8),)
-            return self._escaped_set()
+            return 8 if self._take("b") else self._escaped()
+        character = self._next()
+        if not character:
+            raise self._error("a set of characters that is not closed")
         self._at += 1
-        return char_sets.of_text(self._source[self._at - 1])
+        return ord(character)
 
 
-def _single(chars: CharSet) -> bool:
-    return len(chars) == 1 and chars[0][0] == chars[0][1]
+def _set_of(member: int | CharSet) -> CharSet:
+    return char_sets.of_ranges([(member, member)]) if isinstance(member, int) else member

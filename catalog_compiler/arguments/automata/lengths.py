@@ -1,17 +1,20 @@
 """How long the texts of an automaton can be, from each of its states.
 
-Owns the decision whether bounds on length can be counted beside an automaton. They can where no
-prefix that keeps to the automaton and to the upper bound is without an ending that keeps both.
+Owns the decision which bounds on length can be counted beside an automaton. Whoever walks it keeps
+out of states whose shortest rest goes beyond the upper bound; so an upper bound alone can always be
+counted, and a lower one where every state can wait for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_compiler.arguments.automata.build import MAX_STATES, intersect, length
-from catalog_compiler.arguments.automata.errors import PatternError
+from catalog_compiler.arguments.automata.build import intersect, length
+from catalog_compiler.arguments.automata.tables import EMPTY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from catalog_compiler.arguments.automaton import Automaton
 
 
@@ -31,84 +34,88 @@ def bounded(
         all of it.
 
     Raises:
-        PatternError: they can't be counted, and folding them in takes too many states.
+        PatternError: the lower bound can't be counted, and folding it in takes too many states.
 
     """
-    if automaton is None or automaton.empty or (low == 0 and high is None):
-        return automaton, low, high
-    spans = _spans(automaton)
-    if spans is not None:
-        shortest, longest = spans
-        if low <= shortest[0]:
-            low = 0
-        if high is not None and longest[0] is not None and longest[0] <= high:
-            high = None
-        if low == 0 and high is None:
-            return automaton, 0, None
-        # With a floor alone an ending must be able to grow; a ceiling is checked as one goes only
-        # where no state needs more than is left, which a fold says exactly.
-        if high is None and all(span is None for span in longest):
-            return automaton, low, None
-    if low > MAX_STATES or (high is not None and high > MAX_STATES):
-        raise PatternError(f"a pattern with a length beyond {MAX_STATES} characters")
-    return intersect(automaton, length(low, high)), 0, None
-
-
-def _spans(automaton: Automaton) -> tuple[list[int], list[int | None]] | None:
-    """Return the fewest and the most characters from each state to an end (None: no bound).
-
-    None where the lengths from some endless state have gaps (a pattern of pairs, say).
-    """
-    states = len(automaton.table)
+    if automaton is None:
+        return (automaton, low, high) if high is None or low <= high else (EMPTY, 0, None)
+    if automaton.empty:
+        return automaton, 0, None
     targets = [sorted({t for t in row if t >= 0}) for row in automaton.table]
     shortest = _shortest(targets, automaton.accepts)
-    longest: list[int | None] = [None] * states
-    order = _finite_order(targets)
-    for state in order:
-        ends = [0] if automaton.accepts[state] >= 0 else []
-        ends += [1 + below for t in targets[state] if (below := longest[t]) is not None]
-        longest[state] = max(ends)
-    finite = set(order)
-    # An endless state has no gaps where it, or one of the states on a shortest way from it to an
-    # end, can stay where it is.
-    for state in range(states):
-        if state not in finite and not _can_wait(state, targets, shortest):
-            return None
-    return shortest, longest
+    if low <= shortest[0]:
+        low = 0
+    elif not _can_reach(low, targets, shortest):
+        automaton, low = intersect(automaton, length(low, None)), 0
+        if automaton.empty:
+            return automaton, 0, None
+        targets = [sorted({t for t in row if t >= 0}) for row in automaton.table]
+        shortest = _shortest(targets, automaton.accepts)
+    if high is not None:
+        if max(low, shortest[0]) > high:
+            return EMPTY, 0, None
+        longest = _longest(targets)
+        if longest is not None and longest <= high:
+            high = None
+    return automaton, low, high
+
+
+def _can_reach(low: int, targets: list[list[int]], shortest: list[int]) -> bool:
+    """Tell whether every state can still reach a lower bound, with any number of characters more.
+
+    A state can where its shortest rest already does, however early it was reached; or where some
+    state on a shortest way to an end can stay where it is.
+    """
+    reached = _distances([0], targets)
+    return all(
+        reached[state] + shortest[state] >= low or _can_wait(state, targets, shortest)
+        for state in range(len(targets))
+    )
 
 
 def _shortest(targets: list[list[int]], accepts: tuple[int, ...]) -> list[int]:
+    """Return how many characters the shortest rest from each state has."""
     sources: list[list[int]] = [[] for _ in targets]
     for state, below in enumerate(targets):
         for target in below:
             sources[target].append(state)
-    found = [0 if label >= 0 else -1 for label in accepts]
-    waiting = [state for state, own in enumerate(found) if own == 0]
+    return _distances((state for state, label in enumerate(accepts) if label >= 0), sources)
+
+
+def _distances(first: Iterable[int], edges: list[list[int]]) -> list[int]:
+    """Return each state's least number of edges from one of some states; all are reached."""
+    found = [-1] * len(edges)
+    waiting = list(first)
     for state in waiting:
-        for source in sources[state]:
-            if found[source] < 0:
-                found[source] = found[state] + 1
-                waiting.append(source)
+        found[state] = 0
+    for state in waiting:  # grows while it is read
+        for target in edges[state]:
+            if found[target] < 0:
+                found[target] = found[state] + 1
+                waiting.append(target)
     return found
 
 
-def _finite_order(targets: list[list[int]]) -> list[int]:
-    """Return the states from which no cycle is reached, those first that others lead to."""
+def _longest(targets: list[list[int]]) -> int | None:
+    """Return the length of the longest text, None where there is none."""
     waits = [len(below) for below in targets]
     sources: list[list[int]] = [[] for _ in targets]
     for state, below in enumerate(targets):
         for target in below:
             sources[target].append(state)
     order = [state for state, count in enumerate(waits) if count == 0]
-    for state in order:
+    longest = [0] * len(targets)
+    for state in order:  # grows while it is read: what a cycle is reached from never comes
         for source in sources[state]:
+            longest[source] = max(longest[source], longest[state] + 1)
             waits[source] -= 1
             if waits[source] == 0:
                 order.append(source)
-    return order
+    return longest[0] if len(order) == len(targets) else None
 
 
 def _can_wait(state: int, targets: list[list[int]], shortest: list[int]) -> bool:
+    """Tell whether a state on some shortest way from here to an end can stay where it is."""
     while True:
         if state in targets[state]:
             return True

@@ -6,22 +6,24 @@ comes after it, so that "here, X follows" is an intersection with what comes aft
 
 from __future__ import annotations
 
-import enum
 import functools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from catalog_compiler.arguments.automata import char_sets, ecma
+from catalog_compiler.arguments.automata import char_sets, ecma, syntax
 from catalog_compiler.arguments.automata.build import automaton_of
 from catalog_compiler.arguments.automata.errors import PatternError
-from catalog_compiler.arguments.automata.expressions import Expressions
+from catalog_compiler.arguments.automata.expressions import CHARS, Expressions
 
 if TYPE_CHECKING:
-    from catalog_compiler.arguments.automata.ecma import Syntax
+    from catalog_compiler.arguments.automata.char_sets import CharSet
     from catalog_compiler.arguments.automata.expressions import Expr
+    from catalog_compiler.arguments.automata.syntax import Syntax
     from catalog_compiler.arguments.automaton import Automaton
 
-MAX_UNROLLED: Final = 8
-"""A part with anchors in it is repeated at most so often."""
+_OTHER: Final = char_sets.complement(ecma.WORD)
+
+MAX_UNROLLED: Final = 100
+"""A part with anchors in it is repeated at most so often, or without end."""
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -46,18 +48,9 @@ def whole_pattern(source: str) -> Automaton:
 
 def _translated(source: str, *, whole: bool) -> Automaton:
     arena = Expressions()
-    translator = _Translator(arena)
     try:
-        syntax = ecma.parse(source)
-        if whole:
-            found = translator.after(syntax, arena.empty, _Left.START)
-        else:
-            options = [translator.after(syntax, arena.any_text, _Left.START)]
-            options += [
-                arena.cat(before, translator.after(syntax, arena.any_text, left))
-                for left, before in translator.endings(arena.any_text, split=_asks_left(syntax))
-            ]
-            found = arena.alt(options)
+        tree, translator = ecma.parse(source), _Translator(arena)
+        found = translator.whole(tree) if whole else translator.found(tree)
         return automaton_of(arena, found)
     except RecursionError:
         raise PatternError(f"{source[:80]!r} is nested too deep") from None
@@ -65,128 +58,154 @@ def _translated(source: str, *, whole: bool) -> Automaton:
         raise PatternError(f"{source[:80]!r}: {error}") from None
 
 
-class _Left(enum.Enum):
-    """What stands before a place: nothing, a word character, another one."""
+class _Ahead(NamedTuple):
+    """What may follow a place, by what stands before it.
 
-    START = enum.auto()
-    WORD = enum.auto()
-    OTHER = enum.auto()
+    Attributes:
+        start: at the start of the text.
+        word: after a word character.
+        other: after another one.
+
+    """
+
+    start: Expr
+    word: Expr
+    other: Expr
 
 
 class _Translator:
+    """Translates from the end to the start: what follows a part is known when the part is."""
+
     def __init__(self, arena: Expressions) -> None:
         self._arena = arena
-        other = char_sets.complement(ecma.WORD)
-        self._ends = {
-            _Left.WORD: arena.cat(arena.any_text, arena.chars(ecma.WORD)),
-            _Left.OTHER: arena.cat(arena.any_text, arena.chars(other)),
-        }
+        self._some = arena.loop(arena.any_char, 1, None)
+        self._word = arena.chars(ecma.WORD)
 
-    def endings(self, part: Expr, *, split: bool) -> list[tuple[_Left, Expr]]:
-        """Return the texts of a part that are not empty, by what they end in where it matters."""
+    def whole(self, tree: Syntax) -> Expr:
+        """Return the texts that a tree matches from start to end."""
+        return self._before(tree, _same(self._arena.empty)).start
+
+    def found(self, tree: Syntax) -> Expr:
+        """Return the texts in which a tree matches somewhere."""
         arena = self._arena
-        if not split:
-            some = arena.cat(arena.any_char, arena.any_text)
-            return [(_Left.OTHER, arena.both([part, some]))]
-        return [(left, arena.both([part, end])) for left, end in self._ends.items()]
+        there = self._before(tree, _same(arena.any_text))
+        later = self._plain_before(arena.any_text, there).start
+        return arena.alt([there.start, later])
 
-    def after(self, part: Syntax, rest: Expr, left: _Left) -> Expr:
-        """Translate a part with what comes after it.
-
-        Args:
-            part: the syntax.
-            rest: what may follow it, to the end of the text.
-            left: what stands before it.
-
-        """
+    def _before(self, part: Syntax, rest: _Ahead) -> _Ahead:
+        """Return a part with what may follow it."""
         arena = self._arena
-        if not _has_edges(part):
-            return arena.cat(self._plain(part), rest)
         match part:
-            case ecma.Sequence(parts):
-                return self._sequence(parts, rest, left)
-            case ecma.Choice(parts):
-                return arena.alt([self.after(each, rest, left) for each in parts])
-            case ecma.Repeat(inner, low, high):
-                counts = _counts(low, high)
-                return arena.alt([self._sequence((inner,) * n, rest, left) for n in counts])
-            case ecma.Edge(at_start):
+            case syntax.Look(inner, negated):
+                seen = self._before(inner, _same(arena.any_text))
+                asked = [arena.without(each) if negated else each for each in seen]
+                return _Ahead(*(arena.both(pair) for pair in zip(asked, rest, strict=True)))
+            case syntax.Edge(at_start):
                 if at_start:
-                    return rest if left is _Left.START else arena.nothing
-                return arena.empty if arena.nullable(rest) else arena.nothing
-            case ecma.WordEdge(negated):
+                    return _Ahead(rest.start, arena.nothing, arena.nothing)
+                ends = [arena.empty if arena.nullable(each) else arena.nothing for each in rest]
+                return _Ahead(*ends)
+            case syntax.WordEdge(negated):
                 # After a word character a boundary is where none follows, and the other way round.
-                look = ecma.Look(ecma.Chars(ecma.WORD), negated=(left is _Left.WORD) != negated)
-                return self.after(look, rest, left)
-            case ecma.Look(inner, negated):
-                seen = self.after(inner, arena.any_text, left)
-                return arena.both([arena.without(seen) if negated else seen, rest])
-        raise TypeError(f"{part!r} is no syntax")  # pragma: no cover
+                then = arena.cat(self._word, arena.any_text)
+                looks = [then, arena.without(then), then]
+                asked = [arena.without(each) if negated else each for each in looks]
+                return _Ahead(*(arena.both(pair) for pair in zip(asked, rest, strict=True)))
+        if not _has_edges(part) and len(set(rest)) == 1:
+            return _same(arena.cat2(self._plain(part), rest.start))
+        match part:
+            case syntax.Sequence(parts):
+                for each in reversed(parts):
+                    rest = self._before(each, rest)
+                return rest
+            case syntax.Choice(parts):
+                options = [self._before(each, rest) for each in parts]
+                return _Ahead(*(arena.alt(each) for each in zip(*options, strict=True)))
+            case syntax.Repeat(inner, low, high) if _has_edges(inner):
+                return self._repeat_before(inner, low, high, rest)
+        return self._plain_before(self._plain(part), rest)
 
-    def _sequence(self, parts: tuple[Syntax, ...], rest: Expr, left: _Left) -> Expr:
-        """Translate parts from the last to the first, unless one asks what stands before it."""
+    def _plain_before(self, plain: Expr, rest: _Ahead) -> _Ahead:
+        """Return texts without anchors, with what may follow them."""
         arena = self._arena
-        if not parts:
-            return rest
-        head, tail = parts[0], parts[1:]
-        if not _asks_left(ecma.Sequence(tail)):
-            return self.after(head, self._sequence(tail, rest, left), left)
-        match head:
-            case ecma.Edge() | ecma.WordEdge() | ecma.Look():
-                return self.after(head, self._sequence(tail, rest, left), left)
-            case ecma.Sequence(inner):
-                return self._sequence((*inner, *tail), rest, left)
-            case ecma.Choice(options):
-                return arena.alt([self._sequence((each, *tail), rest, left) for each in options])
-            case ecma.Repeat(inner, low, high) if _has_edges(inner):
-                counts = _counts(low, high)
-                return arena.alt([self._sequence((inner,) * n + tail, rest, left) for n in counts])
-        plain = self._plain(head)
-        found = [
-            arena.cat(texts, self._sequence(tail, rest, end))
-            for end, texts in self.endings(plain, split=True)
-        ]
-        if arena.nullable(plain):
-            found.append(self._sequence(tail, rest, left))
-        return arena.alt(found)
+        if rest.word == rest.other:
+            if rest.start == rest.word or not arena.nullable(plain):
+                return _same(arena.cat2(plain, rest.word))
+            moved = arena.cat2(arena.both([plain, self._some]), rest.word)
+        else:
+            moved = arena.alt(
+                arena.cat2(self._ending(plain, chars), then)
+                for chars, then in ((ecma.WORD, rest.word), (_OTHER, rest.other))
+            )
+        if not arena.nullable(plain):
+            return _same(moved)
+        return _Ahead(*(arena.alt([moved, each]) for each in rest))
+
+    def _ending(self, plain: Expr, chars: CharSet) -> Expr:
+        """Return those of some texts that end in a character of a set."""
+        arena = self._arena
+        key = arena.key(plain)
+        if key[0] == CHARS:
+            return arena.chars(char_sets.intersection(key[1], chars))
+        return arena.both([plain, arena.cat(arena.any_text, arena.chars(chars))])
+
+    def _repeat_before(self, inner: Syntax, low: int, high: int | None, rest: _Ahead) -> _Ahead:
+        """Return a part with anchors in it, again and again, with what may follow it."""
+        arena = self._arena
+        if max(low, high or 0) > MAX_UNROLLED:
+            raise PatternError(f"an anchor in what is repeated more than {MAX_UNROLLED} times")
+        if high is not None:
+            found = rest
+            for _ in range(high - low):
+                once = self._before(inner, found)
+                found = _Ahead(*(arena.alt(pair) for pair in zip(rest, once, strict=True)))
+        elif len(set(rest)) == 1 and not _asks_left(inner):
+            found = _same(arena.again(nullable=arena.nullable(rest.start)))
+            arena.define(found.start, rest.start, self._before(inner, found).start)
+        else:
+            found = _Ahead(*(arena.again(nullable=arena.nullable(each)) for each in rest))
+            laps = self._before(inner, found)
+            for name, end, lap in zip(found, rest, laps, strict=True):
+                arena.define(name, end, lap)
+        for _ in range(low):
+            found = self._before(inner, found)
+        return found
 
     def _plain(self, part: Syntax) -> Expr:
         """Translate a part without anchors."""
         arena = self._arena
         match part:
-            case ecma.Chars(chars):
+            case syntax.Chars(chars):
                 return arena.chars(chars)
-            case ecma.Sequence(parts):
+            case syntax.Sequence(parts):
                 return arena.cat(*map(self._plain, parts))
-            case ecma.Choice(parts):
+            case syntax.Choice(parts):
                 return arena.alt(map(self._plain, parts))
-            case ecma.Repeat(inner, low, high):
+            case syntax.Repeat(inner, low, high):
                 return arena.loop(self._plain(inner), low, high)
         raise TypeError(f"{part!r} has an anchor")  # pragma: no cover
 
 
-def _counts(low: int, high: int | None) -> range:
-    if high is None or high > MAX_UNROLLED:
-        raise PatternError(f"an anchor inside what is repeated more than {MAX_UNROLLED} times")
-    return range(low, high + 1)
+def _same(expression: Expr) -> _Ahead:
+    return _Ahead(expression, expression, expression)
 
 
 def _has_edges(part: Syntax) -> bool:
     match part:
-        case ecma.Sequence(parts) | ecma.Choice(parts):
+        case syntax.Sequence(parts) | syntax.Choice(parts):
             return any(map(_has_edges, parts))
-        case ecma.Repeat(inner, _, _):
+        case syntax.Repeat(inner, _, _):
             return _has_edges(inner)
-    return not isinstance(part, ecma.Chars)
+    return not isinstance(part, syntax.Chars)
 
 
 def _asks_left(part: Syntax) -> bool:
     """Tell whether what a part accepts depends on what stands before it."""
     match part:
-        case ecma.Sequence(parts) | ecma.Choice(parts):
+        case syntax.Sequence(parts) | syntax.Choice(parts):
             return any(map(_asks_left, parts))
-        case ecma.Repeat(inner, _, _) | ecma.Look(inner, _):
+        case syntax.Repeat(inner, _, _) | syntax.Look(inner, _):
             return _asks_left(inner)
-        case ecma.Edge(at_start):
+        case syntax.Edge(at_start):
             return at_start
-    return isinstance(part, ecma.WordEdge)
+    return isinstance(part, syntax.WordEdge)

@@ -33,16 +33,18 @@ def canonical(raw: RawAutomaton) -> Automaton:
     alive = _alive(raw)
     if not raw.table or not alive[0]:
         return EMPTY
-    table = [[t if t >= 0 and alive[t] else -1 for t in row] for row in raw.table]
-    block = _blocks(table, raw.accepts, alive)
+    starts, classes, rows = _told_apart(raw, alive)
+    block = _blocks(rows, raw.accepts, alive)
     order, place = [0], {block[0]: 0}
-    for state in order:  # grows while it is read: breadth first
-        for target in table[state]:
+    for state in order:  # grows while it is read: breadth first, in the order of classes
+        for target in rows[state]:
             if target >= 0 and block[target] not in place:
                 place[block[target]] = len(order)
                 order.append(target)
-    rows = [tuple(-1 if t < 0 else place[block[t]] for t in table[state]) for state in order]
-    return _joined(raw, rows, [raw.accepts[state] for state in order])
+    table = [tuple([-1 if t < 0 else place[block[t]] for t in rows[state]]) for state in order]
+    small = RawAutomaton(starts, classes, table, [raw.accepts[state] for state in order])
+    starts, classes, rows = _told_apart(small, [True] * len(order))
+    return Automaton(tuple(starts), tuple(classes), tuple(rows), tuple(small.accepts))
 
 
 def _alive(raw: RawAutomaton) -> list[bool]:
@@ -65,59 +67,72 @@ def _alive(raw: RawAutomaton) -> list[bool]:
 def _blocks(
     table: Sequence[Sequence[int]], accepts: Sequence[int], alive: Sequence[bool]
 ) -> list[int]:
-    """Return the block of equivalent states that each state is in; dead ones are not told apart."""
-    width = len(table[0])
-    sink = len(table)
-    sources: list[list[list[int]]] = [[[] for _ in range(sink + 1)] for _ in range(width)]
+    """Return the block of equivalent states that each living state is in.
+
+    All blocks split others at first, so that what leads nowhere needs no block of its own.
+    """
+    sources: list[list[tuple[int, int]]] = [[] for _ in table]
     for state, row in enumerate(table):
         if alive[state]:
             for letter, target in enumerate(row):
-                sources[letter][target if target >= 0 else sink].append(state)
+                if target >= 0:
+                    sources[target].append((letter, state))
     groups: dict[int, set[int]] = {}
     for state, label in enumerate(accepts):
         if alive[state]:
             groups.setdefault(label, set()).add(state)
     members = list(groups.values())
-    block = [-1] * (sink + 1)
+    block = [-1] * len(table)
     for number, group in enumerate(members):
         for state in group:
             block[state] = number
-    # The sink is a block of its own from the start: what leads to it is told apart from what lives.
-    block[sink] = len(members)
-    members.append({sink})
-    waiting = {(number, letter) for number in range(len(members)) for letter in range(width)}
+    waiting = set(range(len(members)))
     while waiting:
-        number, letter = waiting.pop()
-        touched: dict[int, set[int]] = {}
-        for target in members[number]:
-            for state in sources[letter][target]:
-                touched.setdefault(block[state], set()).add(state)
-        for old, part in touched.items():
-            if len(part) == len(members[old]):
-                continue
-            new = len(members)
-            members[old] -= part
-            members.append(part)
-            for state in part:
-                block[state] = new
-            for each in range(width):
-                if (old, each) in waiting or len(part) <= len(members[old]):
-                    waiting.add((new, each))
+        before: dict[int, list[int]] = {}
+        for target in members[waiting.pop()]:
+            for letter, state in sources[target]:
+                before.setdefault(letter, []).append(state)
+        for states in before.values():
+            touched: dict[int, list[int]] = {}
+            for state in states:
+                touched.setdefault(block[state], []).append(state)
+            for old, part in touched.items():
+                if len(part) == len(members[old]):
+                    continue
+                # The new number goes to the smaller half, for it alone has to split again.
+                if 2 * len(part) <= len(members[old]):
+                    small = set(part)
+                    members[old] -= small
                 else:
-                    waiting.add((old, each))
+                    small = members[old].difference(part)
+                    members[old] = set(part)
+                for state in small:
+                    block[state] = len(members)
+                waiting.add(len(members))
+                members.append(small)
     return block
 
 
-def _joined(raw: RawAutomaton, rows: Sequence[Sequence[int]], accepts: Sequence[int]) -> Automaton:
-    """Join the classes that no state tells apart, and the intervals of one class."""
-    columns: dict[tuple[int, ...], int] = {}
+def _told_apart(
+    raw: RawAutomaton, alive: Sequence[bool]
+) -> tuple[list[int], list[int], list[tuple[int, ...]]]:
+    """Join the classes that no living state tells apart, and the intervals of one class.
+
+    Returns:
+        Intervals, their classes numbered as they come, and rows by class; what is dead is -1.
+
+    """
+    table = [
+        [t if t >= 0 and alive[t] else -1 for t in row] if alive[state] else [-1] * len(row)
+        for state, row in enumerate(raw.table)
+    ]
+    columns = list(zip(*table, strict=True))
+    numbers: dict[tuple[int, ...], int] = {}
     starts: list[int] = []
     classes: list[int] = []
     for start, letter in zip(raw.starts, raw.classes, strict=True):
-        column = tuple(row[letter] for row in rows)
-        number = columns.setdefault(column, len(columns))
+        number = numbers.setdefault(columns[letter], len(numbers))
         if not classes or classes[-1] != number:
             starts.append(start)
             classes.append(number)
-    table = tuple(zip(*columns, strict=True))
-    return Automaton(tuple(starts), tuple(classes), table, tuple(accepts))
+    return starts, classes, list(zip(*numbers, strict=True))

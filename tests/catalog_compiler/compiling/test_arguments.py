@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TOKENIZER = byte_level()
 CITY = {"type": "string", "minLength": 1, "pattern": "^[A-Z]"}
+SHADE = {"type": "string", "format": "shade-of-grey"}
 LIST = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 
 
@@ -32,7 +33,7 @@ def tool(name: str, **properties: Any) -> Tool:
 TOOLS = (
     tool("kettle", litres={"type": "number", "minimum": 0}, city=CITY),
     tool("lamp", place=CITY, tree={"$ref": "#/properties/tree/$defs/n", "$defs": {"n": {}}}),
-    tool("train", numbers=LIST),
+    tool("train", numbers=LIST, shade=SHADE),
     tool("wrong", number={"type": "integer", "minimum": 3, "maximum": 2}),
     make_tool("bare", "It has no schema."),
 )
@@ -68,7 +69,12 @@ def test_the_owner_is_told() -> None:
     """Of what is refused and of what is checked afterwards, with the place; the tool is kept."""
     catalog = compiled(*TOOLS)
     told = {(found.tool, found.code): found for found in catalog.diagnostics}
-    assert set(told) == {("train", "arguments-checked-after"), ("wrong", "arguments-refused")}
+    assert set(told) == {
+        ("train", "arguments-checked-after"),
+        ("train", "arguments-not-enforced"),
+        ("wrong", "arguments-refused"),
+    }
+    assert "shade-of-grey" in told["train", "arguments-not-enforced"].message
     assert "/properties/numbers/uniqueItems" in told["train", "arguments-checked-after"].message
     assert told["wrong", "arguments-refused"].pointer == "/tools/wrong"
     assert len(catalog) == len(TOOLS)

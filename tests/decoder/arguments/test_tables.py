@@ -92,15 +92,15 @@ def test_facts_about_states() -> None:
     by_first = {
         tuple(facts.distance[slice(*tables.states_of(k))].tolist()): (
             facts.texts[slice(*tables.states_of(k))].tolist(),
-            int(facts.endless[k]),
+            facts.universal[slice(*tables.states_of(k))].tolist(),
             int(facts.farthest[k]),
         )
         for k in range(len(tables.automata))
     }
     assert by_first == {
-        (1, 0, 0, 0): ([3, 3, 1, 1], 0, 1),
-        (0, 1, 0): ([MANY] * 3, 1, 1),
-        (2, 0, 1, 0): ([1, 1, 1, 1], 0, 2),
+        (1, 0, 0, 0): ([3, 3, 1, 1], [0, 0, 0, 0], 1),
+        (0, 1, 0): ([MANY] * 3, [0, 0, 1], 1),
+        (2, 0, 1, 0): ([1, 1, 1, 1], [0, 0, 0, 0], 2),
     }
 
 

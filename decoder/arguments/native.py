@@ -1,0 +1,294 @@
+"""The compiled machine, and sessions on it.
+
+Owns the calls across the C border and the masks that a session keeps. Calls hold Python's lock,
+since a machine's sessions share what they work out. Never defines what is allowed: that is
+`reference`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import weakref
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from decoder.arguments.native_stacks import MAX_STACKS, StackReader
+from decoder.arguments.session import MAX_FORCED_BYTES, refused
+from decoder.errors import CapacityError, KernelError
+from decoder.native_library import NativeLibrary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from decoder.arguments.completion import Completer
+    from decoder.arguments.facts import TableFacts
+    from decoder.arguments.tables import ArgumentTables
+    from decoder.arguments.vocabulary import TokenVocabulary
+    from decoder.kernels.base import I32
+
+VERSION: Final = 1
+MAX_MASK_BYTES: Final = 32 << 20
+"""Bound on the masks that a session keeps; beyond it they are dropped together."""
+
+_REFUSED, _NO_MEMORY = -1, -2
+_ACCEPTS, _FINISHED, _IN_STRING, _CLOSABLE, _FULL = 1, 2, 4, 8, 16
+# The end of one free key and letters of the next in one token: the machine then shares less.
+_KEYS_WITHIN_TOKENS: Final = re.compile(rb'": .*, ".', re.DOTALL)
+
+_LIBRARY: Final = NativeLibrary(
+    name="arguments",
+    source=Path(__file__).with_name("machine.c"),
+    headers=("masks.h", "steps.h", "arena.h", "grammar.h", "characters.h"),
+    flags=("-O3", "-march=native", "-std=c11", "-fPIC", "-shared", "-fvisibility=hidden"),
+)
+_SIGNATURES: Final = {
+    "am_version": ("", "i"),
+    "am_machine_new": ("p", "p"),
+    "am_machine_free": ("p", ""),
+    "am_session_new": ("pi", "p"),
+    "am_session_free": ("p", ""),
+    "am_flags": ("p", "i"),
+    "am_advance": ("psl", "i"),
+    "am_advance_token": ("pl", "i"),
+    "am_mask": ("p", "i"),
+    "am_bits": ("p", "p"),
+    "am_forget_masks": ("p", ""),
+    "am_tokens": ("plp", "i"),
+    "am_forced": ("ppl", "i"),
+    "am_restart": ("p", "i"),
+    "am_tops": ("ppl", "i"),
+    "am_frame": ("pip", ""),
+    "am_used": ("pipp", ""),
+    "am_text": ("pipp", ""),
+}
+_TYPES: Final[dict[str, Any]] = {
+    "p": ctypes.c_void_p,
+    "s": ctypes.c_char_p,
+    "i": ctypes.c_int,
+    "l": ctypes.c_int64,
+    "": None,
+}
+
+
+@cache
+def _functions() -> dict[str, Any]:
+    """Compile, load and declare the library once a process."""
+    library = ctypes.PyDLL(str(_LIBRARY.build()))
+    found: dict[str, Any] = {}
+    for name, (taken, given) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes = [_TYPES[kind] for kind in taken]
+        function.restype = _TYPES[given]
+        found[name] = function
+    version = found["am_version"]()
+    if version != VERSION:
+        raise KernelError(f"the native argument machine is version {version}, expected {VERSION}")
+    return found
+
+
+class NativeMachine:
+    """The tables and the vocabulary in C's hands, and what all sessions share.
+
+    Raises:
+        KernelError: it can't be built here, or there is no memory for it.
+
+    """
+
+    def __init__(
+        self, tables: ArgumentTables, facts: TableFacts, vocabulary: TokenVocabulary
+    ) -> None:
+        self.call = _functions()
+        self.words = -(-vocabulary.size // 32)
+        spellings = [text or b"" for text in vocabulary.spellings]
+        starts = np.zeros(len(spellings) + 1, np.int32)
+        starts[1:] = np.cumsum([len(text) for text in spellings])
+        arrays: list[NDArray[Any]] = [
+            tables.nodes,
+            tables.lists,
+            tables.property_nodes,
+            tables.trie_edges,
+            tables.trie_bytes,
+            tables.trie_targets,
+            tables.trie_values,
+            tables.trie_leaves,
+            tables.trie_order,
+            tables.automata,
+            tables.interval_starts,
+            tables.interval_classes,
+            tables.transitions,
+            tables.accepts,
+            facts.distance,
+            facts.farthest,
+            facts.universal,
+            facts.labels,
+            facts.depth,
+            facts.required,
+            facts.texts,
+            vocabulary.bytes,
+            vocabulary.ends,
+            vocabulary.token_starts,
+            vocabulary.tokens,
+            starts,
+            np.frombuffer(b"".join(spellings), np.uint8),
+        ]
+        # C reads these as long as the machine lives.
+        self._kept = [np.ascontiguousarray(array) for array in arrays]
+        numbers = [
+            len(vocabulary.bytes),
+            len(vocabulary.tokens),
+            vocabulary.size,
+            vocabulary.longest,
+            int(any(_KEYS_WITHIN_TOKENS.search(text) for text in spellings)),
+        ]
+        words = [array.ctypes.data for array in self._kept] + numbers
+        grammar = (ctypes.c_int64 * len(words))(*words)
+        handle = self.call["am_machine_new"](ctypes.addressof(grammar))
+        if not handle:
+            raise KernelError("no memory for the argument machine; give the process more")
+        self.handle: int = handle
+        weakref.finalize(self, self.call["am_machine_free"], handle)
+
+
+class NativeSession:
+    """An `ArgumentSession` in C.
+
+    Raises:
+        CapacityError: no memory.
+
+    """
+
+    def __init__(
+        self, machine: NativeMachine, vocabulary: TokenVocabulary, completer: Completer, root: int
+    ) -> None:
+        self._machine = machine  # outlives its sessions
+        self._vocabulary = vocabulary
+        self._completer = completer
+        self._call = machine.call
+        handle = self._call["am_session_new"](machine.handle, root)
+        if not handle:
+            raise CapacityError("no memory for a session; wait for a request to finish")
+        self._handle: int = handle
+        weakref.finalize(self, _free_session, machine, handle)
+        self._flags: int = self._call["am_flags"](handle)
+        self._masks: dict[int, NDArray[np.uint32]] = {}
+        self._tokens: dict[int, I32] = {}
+        self._mask_bytes = 0
+        self._reader = StackReader(self._call, handle)
+
+    @property
+    def accepts(self) -> bool:
+        """See `ArgumentSession`."""
+        return bool(self._flags & _ACCEPTS)
+
+    @property
+    def finished(self) -> bool:
+        """See `ArgumentSession`."""
+        return bool(self._flags & _FINISHED)
+
+    def allowed(self) -> I32:
+        """See `ArgumentSession`."""
+        number = self._mask()
+        found = self._tokens.get(number)
+        if found is None:
+            bits = self._masks[number]
+            space = np.empty(self._vocabulary.size, np.int32)
+            count = self._call["am_tokens"](bits.ctypes.data, len(bits), space.ctypes.data)
+            found = space[:count].copy()
+            found.flags.writeable = False
+            self._tokens[number] = found
+            self._mask_bytes += found.nbytes
+        return found
+
+    def mask(self) -> NDArray[np.uint32]:
+        """See `ArgumentSession`. It must not be written to."""
+        return self._masks[self._mask()]
+
+    def advance(self, token: int) -> None:
+        """See `ArgumentSession`."""
+        if not self._take(self._call["am_advance_token"], token):
+            raise refused(token, self._vocabulary.spelling(token))
+
+    def advance_bytes(self, text: bytes) -> bool:
+        """See `ArgumentSession`."""
+        return self._take(self._call["am_advance"], text, len(text))
+
+    def forced(self) -> bytes:
+        """See `ArgumentSession`."""
+        space = ctypes.create_string_buffer(256)
+        length = self._checked(self._call["am_forced"], ctypes.addressof(space), len(space))
+        if length == len(space):
+            space = ctypes.create_string_buffer(MAX_FORCED_BYTES)
+            length = self._checked(self._call["am_forced"], ctypes.addressof(space), len(space))
+        return space.raw[:length]
+
+    def shortest(self) -> bytes:
+        """See `ArgumentSession`."""
+        return self._reader.shortest(self._completer)
+
+    def closing(self) -> bytes:
+        """See `ArgumentSession`."""
+        if not self._flags & _IN_STRING:
+            return b""
+        if self._flags & _CLOSABLE:
+            return b'"'
+        return self._completer.closing(self._reader.stacks())
+
+    def _take(self, read: Any, *text: object) -> bool:
+        flags = self._checked(read, *text)
+        if flags < 0:
+            return False
+        self._flags = flags
+        if flags & _FULL:
+            self._restart()
+        return True
+
+    def _mask(self) -> int:
+        """Return the number of the mask; its bits are kept."""
+        if self._mask_bytes > MAX_MASK_BYTES:
+            self._forget()
+        number = self._checked(self._call["am_mask"])
+        if number not in self._masks:
+            bits = np.empty(self._machine.words, np.uint32)
+            ctypes.memmove(bits.ctypes.data, self._call["am_bits"](self._handle), bits.nbytes)
+            bits.flags.writeable = False
+            self._masks[number] = bits
+            self._mask_bytes += bits.nbytes
+        return number
+
+    def _checked(self, function: Any, *arguments: object) -> int:
+        """Call, with a new arena where the old one is full; -1 is for the caller."""
+        result: int = function(self._handle, *arguments)
+        if result >= _REFUSED:
+            return result
+        if result != _NO_MEMORY:
+            self._restart()
+            result = function(self._handle, *arguments)
+        if result == _NO_MEMORY:
+            raise CapacityError("no memory for a session's states; wait for a request to finish")
+        if result < _REFUSED:
+            raise CapacityError(
+                f"a text can be read in more than {MAX_STACKS} ways at once, or needs more states "
+                "than a session may hold; let the schema say sooner which of its options is meant"
+            )
+        return result
+
+    def _restart(self) -> None:
+        if self._call["am_restart"](self._handle) < 0:
+            raise CapacityError("no memory for a session's states; wait for a request to finish")
+        self._forget()
+        self._reader.forget()
+        self._flags = self._call["am_flags"](self._handle)
+
+    def _forget(self) -> None:
+        self._call["am_forget_masks"](self._handle)
+        self._masks.clear()
+        self._tokens.clear()
+        self._mask_bytes = 0
+
+
+def _free_session(machine: NativeMachine, handle: int) -> None:
+    machine.call["am_session_free"](handle)
