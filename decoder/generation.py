@@ -35,6 +35,9 @@ MAX_ROUNDS = 3
 MAX_ROUND_TOKENS = 24
 """Longest round that is looked for."""
 
+MIN_ROUND_BYTES = 10
+"""A round without a letter is one from this length on."""
+
 MAX_TRIES = 64
 """Tokens that are passed over for going round once more; past them the best is taken after all."""
 
@@ -248,9 +251,10 @@ class Generation:
         return b""
 
     def _has_word(self, tokens: list[int]) -> bool:
-        """Tell whether there is a letter; digits and signs may well repeat (1000000, [0, 0, 0])."""
+        """Tell whether it is more than signs and digits, which may repeat (1000000, [0, 0, 0])."""
         text = b"".join(map(self.request.speller.spelling, tokens))
-        return len(tokens) > 1 and any(byte >= 0x80 or chr(byte).isalpha() for byte in text)
+        letters = any(byte >= 0x80 or chr(byte).isalpha() for byte in text)
+        return len(tokens) > 1 and (letters or len(text) >= MIN_ROUND_BYTES)
 
     def _settle(self) -> list[int]:
         """Write until there is a choice again, or the end."""
