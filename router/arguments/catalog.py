@@ -85,7 +85,7 @@ class ToolArguments:
         free: whether other members may be there.
         parameters: its schema in short.
         checked: what the grammar does not enforce.
-        errors: returns what is wrong with a value; None where the grammar enforces everything.
+        errors: returns what is wrong with a value, by a validator that is made when it is needed.
 
     """
 
@@ -98,7 +98,7 @@ class ToolArguments:
     free: bool
     parameters: Parameters
     checked: tuple[Note, ...]
-    errors: Callable[[Json], Sequence[str]] | None
+    errors: Callable[[Json], Sequence[str]]
 
     def closed(self, spoken_of: Callable[[str], bool]) -> frozenset[str]:
         """Return the optional keys that a request does not speak of.
@@ -167,5 +167,21 @@ class ArgumentCatalog:
             free=members.keys is not None,
             parameters=Parameters(tool.input_schema),
             checked=tuple(notes.checked_after),
-            errors=self._make_check(tool.input_schema) if notes.checked_after else None,
+            errors=_LateCheck(self._make_check, tool.input_schema),
         )
+
+
+class _LateCheck:
+    """A check that is made at its first use: most tools never need one."""
+
+    def __init__(
+        self, make: Callable[[Json], Callable[[Json], Sequence[str]]], schema: Json
+    ) -> None:
+        self._make = make
+        self._schema = schema
+        self._check: Callable[[Json], Sequence[str]] | None = None
+
+    def __call__(self, value: Json) -> Sequence[str]:
+        if self._check is None:
+            self._check = self._make(self._schema)
+        return self._check(value)

@@ -41,7 +41,7 @@ class ArgumentPlan:
         wish: what was asked for.
         evidence: what the request speaks of.
         prompt: (n,) int32 token ids, ending where the JSON begins.
-        skip: positions of the root object's members that stay closed.
+        closed: keys of optional members that the request does not speak of.
         max_tokens: most tokens of the text.
         max_string_tokens: most tokens of one text in it; one that is longer is no copy of the
             request.
@@ -52,7 +52,7 @@ class ArgumentPlan:
     wish: ArgumentWish
     evidence: Evidence
     prompt: npt.NDArray[np.int32]
-    skip: frozenset[int]
+    closed: frozenset[str]
     max_tokens: int
     max_string_tokens: int
 
@@ -116,7 +116,7 @@ def plan(
         wish=wish,
         evidence=evidence,
         prompt=prompt,
-        skip=frozenset(place for place, key in enumerate(tool.keys) if key in closed),
+        closed=closed,
         max_tokens=min(wish.max_tokens, room),
         max_string_tokens=max(SHORT_STRING_TOKENS, copied),
     )
@@ -141,7 +141,7 @@ def finish(asked: ArgumentPlan, written: Written) -> Arguments:
         value = json.loads(written.text, parse_float=Decimal)
     except ValueError as error:
         return _invalid("unreadable", f"what was decoded can't be read: {error}", written)
-    tool = asked.tool
+    tool, value = asked.tool, _without(value, asked)
     if asked.wish.missing is MissingPolicy.REPORT:
         found = asked.evidence.examine(value, tool.parameters)
         if found.missing:
@@ -158,7 +158,7 @@ def finish(asked: ArgumentPlan, written: Written) -> Arguments:
             "more than the request has to copy from",
             written.tokens,
         )
-    if tool.errors is not None and tool.errors(value):
+    if tool.checked and tool.errors(value):
         # Not in the validator's words: they quote values, which come from the request.
         where = ", ".join(dict.fromkeys(f"{n.code} at {n.pointer or '/'}" for n in tool.checked))
         return _invalid(
@@ -182,6 +182,17 @@ def spell(value: Json) -> str:
         case Decimal():
             return str(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _without(value: dict[str, Json], asked: ArgumentPlan) -> dict[str, Json]:
+    """Leave out what the request does not speak of, where the schema holds without it.
+
+    The prompt does not tell of these members, so few of them are ever written.
+    """
+    spoken_of = {key: member for key, member in value.items() if key not in asked.closed}
+    if len(spoken_of) == len(value) or asked.tool.errors(spoken_of):
+        return value
+    return spoken_of
 
 
 def _over_budget(reason: str, tokens: int) -> Arguments:

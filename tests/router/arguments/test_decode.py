@@ -102,10 +102,10 @@ def ended(
 
 
 def test_what_the_request_does_not_speak_of_is_closed() -> None:
-    """By its position in the grammar, and it is not told to the model."""
+    """It is not told to the model."""
     asked = planned("Send it to Ann with a title")
     assert isinstance(asked, ArgumentPlan)
-    assert asked.skip == {2}
+    assert asked.closed == {"paper"}
     told = make_byte_tokenizer().decode(asked.prompt.tolist())
     assert "- title" in told
     assert "- paper" not in told
@@ -116,14 +116,14 @@ def test_nothing_is_closed_where_too_little_would_be_left() -> None:
     tool = arguments_of(texts_of("to", "title", "paper", required=["to"], min_properties=3))
     asked = planned("Send it to Ann", tool=tool)
     assert isinstance(asked, ArgumentPlan)
-    assert asked.skip == frozenset()
+    assert asked.closed == frozenset()
 
 
 def test_a_root_without_keys_of_its_own_has_nothing_to_close() -> None:
     """Such as a union of objects."""
     asked = planned("Send it", tool=arguments_of(no_object()))
     assert isinstance(asked, ArgumentPlan)
-    assert asked.skip == frozenset()
+    assert asked.closed == frozenset()
 
 
 def test_a_text_may_be_as_long_as_the_request() -> None:
@@ -235,9 +235,26 @@ def test_spelt_numbers_are_json_and_keep_their_value(number: Decimal) -> None:
     assert Decimal(str(json.loads(spell(number), parse_float=Decimal))) == number
 
 
+def test_what_was_written_all_the_same_is_left_out() -> None:
+    """A member that the request does not speak of, unless the schema needs it then."""
+    value = {"to": "Anna", "title": "T", "paper": "A4"}
+    arguments = ended("To Anna, with a title", value)
+    assert arguments.json == '{"to": "Anna", "title": "T"}'
+    odd = {"to": "Ann", "title": "T", "paper": "A4"}
+    assert ended("To Ann, with a title", odd).json == spell(odd)
+
+
 def test_look_ups_are_kept() -> None:
-    """A tool is read once."""
-    compiled = FakeCompiled([GRAMMAR], [FakeNotes()])
-    catalog = ArgumentCatalog(compiled, [make_tool(SCHEMA)], lambda _: even_length)
+    """A tool is read once, and its check is made when it is first needed."""
+    made: list[Any] = []
+
+    def make(schema: Any) -> Any:
+        made.append(schema)
+        return even_length
+
+    catalog = ArgumentCatalog(FakeCompiled([GRAMMAR], [FakeNotes()]), [make_tool(SCHEMA)], make)
     assert catalog.tool(0) is catalog.tool(0)
-    assert catalog.tool(0).errors is None
+    assert made == []
+    for _ in range(2):
+        assert catalog.tool(0).errors({"to": "Ann"})
+    assert made == [SCHEMA]
