@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from decoder.arguments.characters import START
+from decoder.arguments.costs import FREE_KEY_BYTES, WORST, Costs
 from decoder.arguments.filling import ASCII, rest_of_key, rest_of_text, spell
 from decoder.arguments.reference import step
 from decoder.arguments.stacks import (
@@ -39,7 +40,6 @@ from decoder.arguments.tables import (
     LITERALS,
     NONE,
     NUMBER,
-    OBJECT,
     TEXT,
     UNION,
 )
@@ -50,9 +50,8 @@ if TYPE_CHECKING:
 
     from decoder.arguments.grammar import Grammar
 
-_WORST: Final = 1 << 40
-_FREE_KEY_BYTES: Final = 5
-"""Of the shortest free key with what follows it, or nearly."""
+MAX_KEPT: Final = 16_384
+"""Texts that are kept of each kind; beyond it they are dropped together."""
 
 
 class Completer:
@@ -60,7 +59,8 @@ class Completer:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._costs: dict[int, int] = {}
+        self._costs = Costs(grammar, lambda node: len(self._value(node, 0)))
+        self._values: dict[tuple[int, int], bytes] = {}
 
     def shortest(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that makes the value whole; there is at least one stack."""
@@ -103,11 +103,20 @@ class Completer:
                 return self._object(frame), frame.above
 
     def _value(self, node: int, depth: int) -> bytes:
+        """Return a short text of a node, within `depth` open containers."""
+        key = node, depth
+        if key not in self._values:
+            if len(self._values) > MAX_KEPT:
+                self._values.clear()
+            self._values[key] = self._made(node, depth)
+        return self._values[key]
+
+    def _made(self, node: int, depth: int) -> bytes:
         grammar = self._grammar
         kind, argument, end, *_ = grammar.nodes[node]
         if kind == UNION:
             options = [o for o in grammar.lists[argument:end] if grammar.fits(o, depth)]
-            return self._value(min(options, key=self._cost), depth)
+            return self._value(min(options, key=self._costs.of), depth)
         if kind == LITERALS:
             return self._way(argument, set(grammar.values_below(argument)))[0]
         if kind == NUMBER:
@@ -129,6 +138,19 @@ class Completer:
                 return text, grammar.trie_values[here]
             front.extend((text + bytes([byte]), target) for byte, target in grammar.edges(here))
         raise RequestError(f"nothing is left below trie node {place}; compile the catalog again")
+
+    def _key(self, place: int, position: int) -> bytes:
+        """Return the rest of a declared key from a node of its trie."""
+        grammar = self._grammar
+        text = bytearray()
+        while grammar.trie_values[place] != position:
+            byte, place = next(
+                (byte, target)
+                for byte, target in grammar.edges(place)
+                if position in grammar.values_below(target)
+            )
+            text.append(byte)
+        return bytes(text)
 
     def _text(self, frame: TextFrame) -> bytes:
         whole, begun = self._whole_character(frame)
@@ -225,32 +247,33 @@ class Completer:
         """Return a whole member that may come next, and the object after it."""
         grammar = self._grammar
         row = grammar.object(frame.node)
-        allowed = set(grammar.next_properties(frame))
-        needed = grammar.required(row, frame.next)
+        if grammar.needs_no_more(row, frame):
+            return self._declared(frame, row.trie, grammar.next_required(row, frame.next))
+        allowed = grammar.next_properties(frame)
         if grammar.may_add_free(frame):
-            best = min((self._member_cost(row.first, row.trie, p) for p in allowed), default=_WORST)
-            free = min(map(self._cost, grammar.free_values(frame.node))) + _FREE_KEY_BYTES
+            best = min((self._member_cost(row.first, row.trie, p) for p in allowed), default=WORST)
+            free = min(map(self._costs.of, grammar.free_values(frame.node))) + FREE_KEY_BYTES
             if free < best:
                 return self._free(frame)
-        if needed and frame.count + needed >= row.low:
-            allowed = {position for position in allowed if grammar.is_required(row, position)}
-        return self._declared(frame, row.trie, self._best(frame, allowed))
+        return self._declared(frame, row.trie, self._best(frame, set(allowed)))
 
     def _best(self, frame: ObjectFrame, allowed: set[int]) -> int:
+        """Return the required one of the properties that may come, or else the cheapest."""
         row = self._grammar.object(frame.node)
-        needed = self._grammar.required(row, frame.next)
-        required = {p for p in allowed if self._grammar.is_required(row, p)}
-        if required and frame.count + needed >= row.low:
-            allowed = required
+        if self._grammar.needs_no_more(row, frame):
+            required = self._grammar.next_required(row, frame.next)
+            if required in allowed:
+                return required
         return min(allowed, key=lambda p: (self._member_cost(row.first, row.trie, p), p))
 
     def _member_cost(self, first: int, trie: int, position: int) -> int:
         node = self._grammar.property_nodes[first + position]
-        return len(self._way(trie, {position})[0]) + self._cost(node)
+        return len(self._costs.keys(trie)[position]) + self._costs.of(node)
 
     def _declared(self, frame: ObjectFrame, place: int, position: int) -> tuple[bytes, ObjectFrame]:
         row = self._grammar.object(frame.node)
-        key, _ = self._way(place, {position})
+        whole = place == row.trie
+        key = self._costs.keys(place)[position] if whole else self._key(place, position)
         value = self._value(self._grammar.property_nodes[row.first + position], frame.depth)
         after = replace(frame, next=position + 1, count=frame.count + 1, phase=AFTER, place=NONE)
         return key + value, after
@@ -272,68 +295,6 @@ class Completer:
             phase=AFTER,
         )
         return text, after
-
-    def _cost(self, node: int) -> int:
-        """Return the bytes of a node's shortest text, nesting aside.
-
-        Worked out for all nodes that it leads to at once, by lowering until nothing changes.
-        """
-        if node not in self._costs:
-            found = [node]
-            seen = {node}
-            for each in found:
-                new = [child for child in self._children(each) if child not in seen]
-                seen.update(new)
-                found += dict.fromkeys(new)
-            costs = dict.fromkeys(found, _WORST)
-            before: dict[int, int] = {}
-            while before != costs:
-                before = dict(costs)
-                for each in reversed(found):
-                    costs[each] = min(costs[each], self._node_cost(each, costs))
-            self._costs |= costs
-        return self._costs[node]
-
-    def _children(self, node: int) -> list[int]:
-        grammar = self._grammar
-        kind, first, end, rest, *_ = grammar.nodes[node]
-        if kind == UNION:
-            return grammar.lists[first:end]
-        if kind == ARRAY:
-            return [*grammar.lists[first:end], *([] if rest == NONE else [rest])]
-        if kind == OBJECT:
-            return [*grammar.property_nodes[first:end], *grammar.free_values(node)]
-        return []
-
-    def _node_cost(self, node: int, costs: dict[int, int]) -> int:
-        grammar = self._grammar
-        kind, first, end, rest, low, *_ = grammar.nodes[node]
-        if not grammar.fits(node, 0):
-            return _WORST
-        if kind == UNION:
-            return min(costs[option] for option in grammar.lists[first:end])
-        if kind == ARRAY:
-            parts = [costs[item] for item in grammar.lists[first:end][:low]]
-            further = low - len(parts)
-            parts += [costs[rest]] * further if further else []
-        elif kind == OBJECT:
-            parts = self._member_costs(node, costs)
-        else:
-            return len(self._value(node, 0))
-        return min(sum(parts) + 2 * max(len(parts), 1), _WORST)
-
-    def _member_costs(self, node: int, costs: dict[int, int]) -> list[int]:
-        grammar = self._grammar
-        row = grammar.object(node)
-        required: list[int] = []
-        others: list[int] = []
-        for position, value in enumerate(grammar.property_nodes[row.first : row.end]):
-            chosen = required if grammar.is_required(row, position) else others
-            chosen.append(len(self._way(row.trie, {position})[0]) + costs[value])
-        further = max(row.low - len(required), 0)
-        free = min((costs[value] for value in grammar.free_values(node)), default=_WORST)
-        others += [free + _FREE_KEY_BYTES] * further
-        return required + sorted(others)[:further]
 
 
 def _order(text: bytes) -> tuple[int, bytes]:

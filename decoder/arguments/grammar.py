@@ -36,29 +36,28 @@ class ObjectRow:
 
 
 class Grammar:
-    """The tables and what follows from them, as plain lists."""
+    """The tables and what follows from them: what is read often as lists, the rest where it is."""
 
     def __init__(self, tables: ArgumentTables, facts: TableFacts | None = None) -> None:
         facts = facts or facts_of(tables)
-        self.facts = facts
         self.nodes: list[list[int]] = tables.nodes.tolist()
         self.lists: list[int] = tables.lists.tolist()
-        self.property_nodes: list[int] = tables.property_nodes.tolist()
-        self.trie_values: list[int] = tables.trie_values.tolist()
+        self.property_nodes = tables.property_nodes.data
+        self.trie_values = tables.trie_values.data
         self.depth: list[int] = facts.depth.tolist()
-        self.distance: list[int] = facts.distance.tolist()
-        self._texts: list[int] = facts.texts.tolist()
+        self.distance = facts.distance.data
+        self._texts = facts.texts.data
         self._required: list[int] = facts.required.tolist()
-        self._edges: list[int] = tables.trie_edges.tolist()
-        self._bytes: list[int] = tables.trie_bytes.tolist()
-        self._targets: list[int] = tables.trie_targets.tolist()
-        self._leaves: list[list[int]] = tables.trie_leaves.tolist()
-        self._order: list[int] = tables.trie_order.tolist()
+        self._edges = tables.trie_edges.data
+        self._bytes = tables.trie_bytes.data
+        self._targets = tables.trie_targets.data
+        self._leaves = tables.trie_leaves.reshape(-1).data
+        self._order = tables.trie_order.data
         self._automata: list[list[int]] = tables.automata.tolist()
-        self._starts: list[int] = tables.interval_starts.tolist()
-        self._classes: list[int] = tables.interval_classes.tolist()
-        self._transitions: list[int] = tables.transitions.tolist()
-        self._accepts: list[int] = tables.accepts.tolist()
+        self._starts = tables.interval_starts.data
+        self._classes = tables.interval_classes.data
+        self._transitions = tables.transitions.data
+        self._accepts = tables.accepts.data
         self._labels: list[int] = facts.labels.tolist()
         self._empty: list[bool] = (tables.state_ends() == tables.automata[:, 4]).tolist()
 
@@ -75,8 +74,8 @@ class Grammar:
 
     def values_below(self, place: int) -> list[int]:
         """Return the values at and below a trie node."""
-        low, high = self._leaves[place]
-        return self._order[low:high]
+        low, high = self._leaves[2 * place], self._leaves[2 * place + 1]
+        return self._order[low:high].tolist()
 
     # Automata; NONE is the one of any text, with one state
 
@@ -151,6 +150,16 @@ class Grammar:
         """Return how many required properties there are from one on."""
         return self._required[row.end] - self._required[row.first + start]
 
+    def next_required(self, row: ObjectRow, start: int) -> int:
+        """Return the first required property from one on; there is one."""
+        before = self._required[row.first + start]
+        return bisect_right(self._required, before, row.first + start, row.end) - row.first - 1
+
+    def needs_no_more(self, row: ObjectRow, frame: ObjectFrame) -> bool:
+        """Tell whether required properties are to come, and no others need to."""
+        needed = self.required(row, frame.next)
+        return needed > 0 and frame.count + needed >= row.low
+
     def may_close(self, frame: ObjectFrame) -> bool:
         """Tell whether the object may end after the members it has."""
         row = self.object(frame.node)
@@ -202,7 +211,9 @@ class Grammar:
     def free_values(self, node: int) -> list[int]:
         """Return the nodes of free members' values."""
         row = self.object(node)
-        return [] if row.keys == NONE else self.lists[row.values :][: self._labels[row.keys]]
+        if row.keys == NONE:
+            return []
+        return self.lists[row.values : row.values + self._labels[row.keys]]
 
     def is_required(self, row: ObjectRow, position: int) -> bool:
         """Tell whether a declared property is required."""

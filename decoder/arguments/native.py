@@ -54,7 +54,7 @@ _SIGNATURES: Final = {
     "am_mask": ("p", "i"),
     "am_bits": ("p", "p"),
     "am_forget_masks": ("p", ""),
-    "am_tokens": ("plp", "i"),
+    "am_tokens": ("slp", "i"),
     "am_forced": ("ppl", "i"),
     "am_restart": ("p", "i"),
     "am_tops": ("ppl", "i"),
@@ -157,6 +157,13 @@ class NativeMachine:
         if self._lender is None:
             _LENDERS[vocabulary] = self
         weakref.finalize(self, self.call["am_machine_free"], handle)
+        self._space = (ctypes.c_int32 * vocabulary.size)()
+        self._address = ctypes.addressof(self._space)
+
+    def tokens_of(self, bits: NDArray[np.uint32]) -> I32:
+        """Return the tokens of a mask, ascending; not to be written to."""
+        count = self.call["am_tokens"](bits.tobytes(), len(bits), self._address)
+        return np.frombuffer(ctypes.string_at(self._address, 4 * count), np.int32)
 
 
 class NativeSession:
@@ -200,12 +207,7 @@ class NativeSession:
         number = self._mask()
         found = self._tokens.get(number)
         if found is None:
-            bits = self._masks[number]
-            space = np.empty(self._vocabulary.size, np.int32)
-            count = self._call["am_tokens"](bits.ctypes.data, len(bits), space.ctypes.data)
-            found = space[:count].copy()
-            found.flags.writeable = False
-            self._tokens[number] = found
+            found = self._tokens[number] = self._machine.tokens_of(self._masks[number])
             self._mask_bytes += found.nbytes
         return found
 
@@ -258,10 +260,8 @@ class NativeSession:
             self._forget()
         number = self._checked(self._call["am_mask"])
         if number not in self._masks:
-            bits = np.empty(self._machine.words, np.uint32)
-            ctypes.memmove(bits.ctypes.data, self._call["am_bits"](self._handle), bits.nbytes)
-            bits.flags.writeable = False
-            self._masks[number] = bits
+            held = ctypes.string_at(self._call["am_bits"](self._handle), 4 * self._machine.words)
+            bits = self._masks[number] = np.frombuffer(held, np.uint32)
             self._mask_bytes += bits.nbytes
         return number
 

@@ -41,6 +41,7 @@ class StackReader:
         self._handle = handle
         self._stacks: dict[int, Stack] = {0: None}
         self._rests: dict[int, bytes] = {0: b""}
+        self._space = (ctypes.c_int32 * MAX_STACKS)()
 
     def forget(self) -> None:
         """Drop all, since the session has a new arena."""
@@ -57,9 +58,9 @@ class StackReader:
         return min(rests, key=lambda text: (len(text), text))
 
     def _tops(self) -> list[int]:
-        space = (ctypes.c_int32 * MAX_STACKS)()
-        count = self._call["am_tops"](self._handle, ctypes.addressof(space), MAX_STACKS)
-        return space[:count]
+        address = ctypes.addressof(self._space)
+        count = self._call["am_tops"](self._handle, address, MAX_STACKS)
+        return self._space[:count]
 
     def _rest(self, completer: Completer, number: int) -> bytes:
         found = self._rests.get(number)
