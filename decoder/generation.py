@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from decoder.copying import Copying
     from decoder.kernels.base import F32, I32
 
 MAX_STRING_TOKENS = 64
@@ -102,6 +103,8 @@ class GenerateRequest:
         max_tokens: most tokens of the text. Where it runs out, the text is closed in the shortest
             way.
         max_string_tokens: most tokens of one string in it; then the string is closed.
+        copying: what strings may be copied from, or None.
+        copy_nats: what a token that goes on with a copy has more than the model gives it.
         end_token: the token that ends an answer, where the grammar can't tell by itself (a
             number); -1 for none.
 
@@ -113,6 +116,8 @@ class GenerateRequest:
     max_tokens: int
     max_string_tokens: int = MAX_STRING_TOKENS
     end_token: int = -1
+    copying: Copying | None = None
+    copy_nats: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +166,7 @@ class Generation:
     done: bool = False
     cut: bool = False
     _string_tokens: int = 0
+    _string: bytes = b""
     _asked: I32 | None = None
 
     def start(self) -> list[int]:
@@ -210,7 +216,7 @@ class Generation:
         if not np.isfinite(logits).all():
             raise RowFaultError("the model produced a logit that is not finite for this request")
         asked = self.asked()
-        best = self._best(asked, logits)
+        best = self._best(asked, self._favouring(asked, logits))
         self.logprob += float(log_softmax(logits)[best])
         token = int(asked[best])
         if token == self.request.end_token and best == len(asked) - 1:
@@ -220,6 +226,19 @@ class Generation:
         self._write(token)
         self._settle()
         return self.tokens[before:]
+
+    def _favouring(self, asked: I32, logits: F32) -> F32:
+        """Return the logits with more for what goes on with a copy, inside a string."""
+        copying = self.request.copying
+        if copying is None or not self._string_tokens:
+            return logits
+        favoured = copying.favoured(self._string)
+        places = np.searchsorted(asked, favoured)
+        there = places < len(asked)
+        there[there] = asked[places[there]] == favoured[there]
+        more = logits.copy()
+        more[places[there]] += np.float32(self.request.copy_nats)
+        return more
 
     def _best(self, asked: I32, logits: F32) -> int:
         """Return the place of the best token, the first of equals (the tokens ascend).
@@ -310,7 +329,14 @@ class Generation:
         grammar.advance(token)
         self.tokens.append(token)
         self._asked = None
-        self._string_tokens = self._string_tokens + 1 if grammar.closing() else 0
+        if not grammar.closing():
+            self._string_tokens, self._string = 0, b""
+            return
+        # A token may end one string and begin the next; what stands after its last quote counts.
+        text = self.request.speller.spelling(token)
+        begun = self._string_tokens and b'"' not in text.replace(b'\\"', b"")
+        self._string = self._string + text if begun else text.rpartition(b'"')[2]
+        self._string_tokens += 1
 
     @property
     def text(self) -> bytes:

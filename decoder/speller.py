@@ -7,7 +7,10 @@ longest tokens that fit are taken, from the left. Added tokens are never among t
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from decoder.errors import RequestError
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenizers import Tokenizer
+
+    from decoder.kernels.base import I32
 
 MAX_KEPT = 65_536
 """Most texts whose tokens are remembered."""
@@ -38,6 +43,16 @@ class TokenSpeller:
         self._ids = {text: token for token, text in reversed(list(enumerate(spellings))) if text}
         self._longest = max(map(len, self._ids), default=0)
         self._kept: dict[bytes, tuple[int, ...]] = {}
+
+    @cached_property
+    def quotes(self) -> I32:
+        """Tokens that begin with a quote: (n,) int32, ascending."""
+        found = [t for t, text in enumerate(self._spellings) if text and text.startswith(b'"')]
+        return np.array(found, np.int32)
+
+    def token(self, text: bytes) -> int | None:
+        """Return the token of exactly this text, or None."""
+        return self._ids.get(text)
 
     def spelling(self, token: int) -> bytes:
         """Return the bytes of a token; none for one that is never written."""

@@ -41,6 +41,7 @@ class ArgumentPlan:
         tool: the chosen tool's arguments.
         wish: what was asked for.
         evidence: what the request speaks of.
+        source: the request and the turn before, from which texts are copied.
         prompt: (n,) int32 token ids, ending where the JSON begins.
         narrowed: the tool's grammar without what the request does not speak of.
         max_tokens: most tokens of the text.
@@ -52,6 +53,7 @@ class ArgumentPlan:
     tool: ToolArguments
     wish: ArgumentWish
     evidence: Evidence
+    source: str
     prompt: npt.NDArray[np.int32]
     narrowed: Narrowed
     max_tokens: int
@@ -120,6 +122,7 @@ def plan(
         tool=tool,
         wish=wish,
         evidence=evidence,
+        source=f"{previous}\n{text}" if previous else text,
         prompt=prompt,
         narrowed=left,
         max_tokens=min(wish.max_tokens, room),

@@ -17,6 +17,7 @@ import numpy as np
 from catalog_compiler.arguments.schema import validator
 from catalog_compiler.arguments.tables import ArgumentPool
 from decoder.arguments import ArgumentMachine, ArgumentTables, TokenVocabulary, vocabulary_of
+from decoder.copying import Copying
 from decoder.generation import SPARE_TOKENS, GenerateRequest
 from decoder.speller import TokenSpeller
 from router.arguments import decode
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from router.catalogs import LoadedCatalog
     from router.engine.facts import Answer
 
+
+COPY_NATS: Final = 3.0
+"""What a token has more that goes on with a copy of the request."""
 
 NARROWED_KEPT: Final = 256
 """Most narrowed grammars that are kept ready, the latest used of them."""
@@ -105,6 +109,8 @@ class ArgumentDecoding:
             speller=self._speller,
             max_tokens=plan.max_tokens,
             max_string_tokens=plan.max_string_tokens,
+            copying=Copying(plan.source.encode("utf-8", "replace"), self._speller),
+            copy_nats=COPY_NATS,
         )
 
     def _begin(self, opened: OpenArguments, plan: ArgumentPlan) -> TokenGrammar:

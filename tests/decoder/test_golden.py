@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,10 @@ def test_builds_for_lesser_cpus_give_the_same_bits(
     """With other vector registers every loop has another width, and no bit differs."""
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("these are x86 builds")
-    lesser = tuple(flag.replace("=native", f"={cpu}") for flag in build.FLAGS)
-    assert lesser != build.FLAGS
-    monkeypatch.setattr(build, "FLAGS", lesser)
+    flags = build.KERNELS.flags
+    lesser = tuple(flag.replace("=native", f"={cpu}") for flag in flags)
+    assert lesser != flags
+    monkeypatch.setattr(build, "KERNELS", replace(build.KERNELS, flags=lesser))
     monkeypatch.setenv("POINTSMAN_CACHE", str(tmp_path))
     assert NativeKernels(1).products == {"x86-64": "portable", "haswell": "avx2"}[cpu]
     assert golden.small_vectors(architecture, "native") == VECTORS["small"][architecture]
