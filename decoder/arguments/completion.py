@@ -8,11 +8,18 @@ required, each is chosen for itself.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from decoder.arguments.characters import START
 from decoder.arguments.costs import FREE_KEY_BYTES, WORST, Costs
-from decoder.arguments.filling import ASCII, rest_of_key, rest_of_text, spell
+from decoder.arguments.filling import (
+    ASCII,
+    MAX_TEXT_BYTES,
+    rest_of_key,
+    rest_of_text,
+    spell,
+    too_long,
+)
 from decoder.arguments.reference import step
 from decoder.arguments.stacks import (
     AFTER,
@@ -43,15 +50,19 @@ from decoder.arguments.tables import (
     TEXT,
     UNION,
 )
-from decoder.errors import RequestError
+from decoder.errors import BudgetError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from decoder.arguments.grammar import Grammar
 
+MAX_MEMBERS: Final = 1024
+"""Most members that an object is given because it needs so many."""
 MAX_KEPT: Final = 16_384
 """Texts that are kept of each kind; beyond it they are dropped together."""
+
+T = TypeVar("T")
 
 
 class Completer:
@@ -59,12 +70,18 @@ class Completer:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._costs = Costs(grammar, lambda node: len(self._value(node, 0)))
+        self._costs = Costs(grammar, self._leaf_bytes)
         self._values: dict[tuple[int, int], bytes] = {}
+
+    def _leaf_bytes(self, node: int) -> int:
+        try:
+            return len(self._value(node, 0))
+        except BudgetError:
+            return WORST
 
     def shortest(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that makes the value whole; there is at least one stack."""
-        return min((self.rest(stack) for stack in stacks), key=_order)
+        return shortest_of(self.rest, stacks)
 
     def closing(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that ends the string that is open; empty where none is.
@@ -72,14 +89,16 @@ class Completer:
         Where a fixed text (of an enumeration) is open as well, the free string is meant.
         """
         inside = [stack for stack in stacks if isinstance(stack, TextFrame | FreeKeyFrame)]
-        return min((self.frame(stack)[0] for stack in inside), key=_order, default=b"")
+        return shortest_of(lambda stack: self.frame(stack)[0], inside) if inside else b""
 
     def rest(self, stack: Stack) -> bytes:
         """Return a text that completes one stack."""
         parts = []
+        size = 0
         while stack is not None:
             part, stack = self.frame(stack)
             parts.append(part)
+            size = _grown(size, part)
         return b"".join(parts)
 
     def frame(self, frame: Frame) -> tuple[bytes, Stack]:
@@ -192,10 +211,12 @@ class Completer:
         # A comma must be followed by an item, wanted or not.
         parts = [b" " + self._item(frame)] if frame.phase == SPACE else []
         count = frame.count + len(parts)
+        size = 0
         while count < low:
             item = self._item(replace(frame, count=count))
             parts.append(item if count == 0 else b", " + item)
             count += 1
+            size = _grown(size, parts[-1])
         return b"".join(parts) + b"]"
 
     def _item(self, frame: ArrayFrame) -> bytes:
@@ -237,10 +258,14 @@ class Completer:
         elif here.phase == SPACE:
             text, here = self._member(here)
             parts.append(b" " + text)
+        size = 0
+        if grammar.object(here.node).low - here.count > MAX_MEMBERS:
+            raise too_long()
         while not grammar.may_close(here):
             lead = b"" if here.phase == FIRST else b", "
             text, here = self._member(here)
             parts.append(lead + text)
+            size = _grown(size, text)
         return b"".join(parts) + b"}"
 
     def _member(self, frame: ObjectFrame) -> tuple[bytes, ObjectFrame]:
@@ -297,5 +322,27 @@ class Completer:
         return text, after
 
 
-def _order(text: bytes) -> tuple[int, bytes]:
-    return len(text), text
+def _grown(size: int, text: bytes) -> int:
+    """Return the size with a text more; raise BudgetError where that is beyond reason."""
+    if size + len(text) > MAX_TEXT_BYTES:
+        raise too_long()
+    return size + len(text)
+
+
+def shortest_of(complete: Callable[[T], bytes], stacks: Iterable[T]) -> bytes:
+    """Return the shortest of some stacks' completions, those that are beyond reason left out.
+
+    Raises:
+        BudgetError: all are.
+
+    """
+    found: list[bytes] = []
+    problem = too_long()
+    for stack in stacks:
+        try:
+            found.append(complete(stack))
+        except BudgetError as error:
+            problem = error
+    if not found:
+        raise problem
+    return min(found, key=lambda text: (len(text), text))
