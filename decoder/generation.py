@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 MAX_STRING_TOKENS = 64
 """Tokens after which a string is closed, where the request names no other bound."""
 
+MAX_ROUNDS = 3
+"""Times that the same tokens may come round one after the other before another is taken."""
+
+MAX_ROUND_TOKENS = 24
+"""Longest round that is looked for."""
+
+MIN_ROUND_BYTES = 10
+"""A round without a letter is one from this length on."""
+
+MAX_TRIES = 64
+"""Tokens that are passed over for going round once more; past them the best is taken after all."""
+
 SPARE_TOKENS = 8
 """Tokens kept back, beside the shortest ending known, for an ending that grows by one choice."""
 
@@ -198,7 +210,7 @@ class Generation:
         if not np.isfinite(logits).all():
             raise RowFaultError("the model produced a logit that is not finite for this request")
         asked = self.asked()
-        best = int(np.argmax(logits))  # the first of equals, and the tokens ascend
+        best = self._best(asked, logits)
         self.logprob += float(log_softmax(logits)[best])
         token = int(asked[best])
         if token == self.request.end_token and best == len(asked) - 1:
@@ -208,6 +220,41 @@ class Generation:
         self._write(token)
         self._settle()
         return self.tokens[before:]
+
+    def _best(self, asked: I32, logits: F32) -> int:
+        """Return the place of the best token, the first of equals (the tokens ascend).
+
+        A small model that has begun to go round in circles goes on for ever. So what came round
+        `MAX_ROUNDS` times with a word in it is not begun again where anything else may follow.
+        """
+        best = int(np.argmax(logits))
+        again = self._next_round() if len(asked) > 1 else b""
+        if not again:
+            return best
+        # By its text, since the same text has many spellings in tokens.
+        others, place = logits.copy(), best
+        for _ in range(min(len(asked), MAX_TRIES)):
+            text = self.request.speller.spelling(int(asked[place]))
+            if not (again.startswith(text) or text.startswith(again)):
+                return place
+            others[place] = -np.inf
+            place = int(np.argmax(others))
+        return best
+
+    def _next_round(self) -> bytes:
+        """Return the text that would come round once more, or b""."""
+        tokens = self.tokens
+        for length in range(1, min(MAX_ROUND_TOKENS, len(tokens) // MAX_ROUNDS) + 1):
+            last = tokens[-length:]
+            if tokens[-MAX_ROUNDS * length :] == last * MAX_ROUNDS and self._has_word(last):
+                return b"".join(map(self.request.speller.spelling, last))
+        return b""
+
+    def _has_word(self, tokens: list[int]) -> bool:
+        """Tell whether it is more than signs and digits, which may repeat (1000000, [0, 0, 0])."""
+        text = b"".join(map(self.request.speller.spelling, tokens))
+        letters = any(byte >= 0x80 or chr(byte).isalpha() for byte in text)
+        return len(tokens) > 1 and (letters or len(text) >= MIN_ROUND_BYTES)
 
     def _settle(self) -> list[int]:
         """Write until there is a choice again, or the end."""

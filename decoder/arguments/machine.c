@@ -8,23 +8,35 @@
 enum { ACCEPTS = 1, FINISHED = 2, IN_STRING = 4, CLOSABLE = 8, FULL = 16 };
 enum { FULL_ENTRIES = MAX_ENTRIES / 4 };  // from here on a session should begin a new arena
 
-API int am_version(void) { return 1; }
+API int am_version(void) { return 2; }
 
 API void am_machine_free(Machine *m) {
   if (!m) return;
   drop_bases(m);
-  free(m->needs);
-  free(m->closes);
-  free(m->ends_any);
+  if (!m->lent) {
+    free(m->needs);
+    free(m->closes);
+    free(m->ends_any);
+  }
   free(m);
 }
 
-API Machine *am_machine_new(const Grammar *g) {
+// What is known of the vocabulary alone is lent by another machine of the same vocabulary, which
+// then has to live as long; NULL learns it.
+API Machine *am_machine_new(const Grammar *g, const Machine *lender) {
   Machine *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->g = *g;
   m->words = (int32_t)((g->vocabulary_size + 31) / 32);
   m->most = (int32_t)g->longest;
+  if (lender) {
+    m->lent = 1;
+    m->needs = lender->needs;
+    m->closes = lender->closes;
+    m->ends_any = lender->ends_any;
+    m->ends_any_count = lender->ends_any_count;
+    return m;
+  }
   m->needs = calloc((size_t)g->token_count, sizeof *m->needs);
   m->closes = calloc((size_t)g->token_count, sizeof *m->closes);
   if (!m->needs || !m->closes || learn_any(m, 0, 0, 0)) {

@@ -45,6 +45,7 @@ typedef struct {
   uint8_t *closes;
   StringEnd *ends_any;
   int32_t ends_any_count, ends_any_capacity;
+  int lent;           // these three belong to another machine
 } Machine;
 
 typedef struct {

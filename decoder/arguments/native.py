@@ -8,7 +8,6 @@ since a machine's sessions share what they work out. Never defines what is allow
 from __future__ import annotations
 
 import ctypes
-import re
 import weakref
 from functools import cache
 from pathlib import Path
@@ -30,14 +29,12 @@ if TYPE_CHECKING:
     from decoder.arguments.vocabulary import TokenVocabulary
     from decoder.kernels.base import I32
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_MASK_BYTES: Final = 32 << 20
 """Bound on the masks that a session keeps; beyond it they are dropped together."""
 
 _REFUSED, _NO_MEMORY = -1, -2
 _ACCEPTS, _FINISHED, _IN_STRING, _CLOSABLE, _FULL = 1, 2, 4, 8, 16
-# The end of one free key and letters of the next in one token: the machine then shares less.
-_KEYS_WITHIN_TOKENS: Final = re.compile(rb'": .*, ".', re.DOTALL)
 
 _LIBRARY: Final = NativeLibrary(
     name="arguments",
@@ -47,7 +44,7 @@ _LIBRARY: Final = NativeLibrary(
 )
 _SIGNATURES: Final = {
     "am_version": ("", "i"),
-    "am_machine_new": ("p", "p"),
+    "am_machine_new": ("pp", "p"),
     "am_machine_free": ("p", ""),
     "am_session_new": ("pi", "p"),
     "am_session_free": ("p", ""),
@@ -90,6 +87,11 @@ def _functions() -> dict[str, Any]:
     return found
 
 
+_LENDERS: Final[weakref.WeakKeyDictionary[TokenVocabulary, NativeMachine]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 class NativeMachine:
     """The tables and the vocabulary in C's hands, and what all sessions share.
 
@@ -103,9 +105,7 @@ class NativeMachine:
     ) -> None:
         self.call = _functions()
         self.words = -(-vocabulary.size // 32)
-        spellings = [text or b"" for text in vocabulary.spellings]
-        starts = np.zeros(len(spellings) + 1, np.int32)
-        starts[1:] = np.cumsum([len(text) for text in spellings])
+        starts, spellings = vocabulary.joined
         arrays: list[NDArray[Any]] = [
             tables.nodes,
             tables.lists,
@@ -133,7 +133,7 @@ class NativeMachine:
             vocabulary.token_starts,
             vocabulary.tokens,
             starts,
-            np.frombuffer(b"".join(spellings), np.uint8),
+            spellings,
         ]
         # C reads these as long as the machine lives.
         self._kept = [np.ascontiguousarray(array) for array in arrays]
@@ -142,14 +142,20 @@ class NativeMachine:
             len(vocabulary.tokens),
             vocabulary.size,
             vocabulary.longest,
-            int(any(_KEYS_WITHIN_TOKENS.search(text) for text in spellings)),
+            # Where a token ends one free key and begins the next, the machine shares less.
+            int(vocabulary.keys_within_tokens),
         ]
         words = [array.ctypes.data for array in self._kept] + numbers
         grammar = (ctypes.c_int64 * len(words))(*words)
-        handle = self.call["am_machine_new"](ctypes.addressof(grammar))
+        # The first machine of a vocabulary lends the others what it learned of it.
+        self._lender = _LENDERS.get(vocabulary)
+        lent = None if self._lender is None else self._lender.handle
+        handle = self.call["am_machine_new"](ctypes.addressof(grammar), lent)
         if not handle:
             raise KernelError("no memory for the argument machine; give the process more")
         self.handle: int = handle
+        if self._lender is None:
+            _LENDERS[vocabulary] = self
         weakref.finalize(self, self.call["am_machine_free"], handle)
         self._space = (ctypes.c_int32 * vocabulary.size)()
         self._address = ctypes.addressof(self._space)

@@ -18,11 +18,13 @@ from decoder.errors import RequestError, UnsupportedModelError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
     from decoder.kernels.base import I32
 
 _BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_KEYS_WITHIN: Final = re.compile(rb'": .*, ".', re.DOTALL)
 _LOWER_ONE_EIGHTH: Final = "\u2581"
 MAX_TOKEN_BYTES: Final = 512
 """Longest token that is ever allowed, since tokens are walked by recursion."""
@@ -93,6 +95,19 @@ class TokenVocabulary:
                 child = ends[child]
             found.append(own)
         return found
+
+    @cached_property
+    def joined(self) -> tuple[I32, NDArray[np.uint8]]:
+        """All spellings one after the other: where each begins, (v+1,) int32, and their bytes."""
+        texts = [text or b"" for text in self.spellings]
+        starts = np.zeros(len(texts) + 1, np.int32)
+        starts[1:] = np.cumsum([len(text) for text in texts])
+        return starts, np.frombuffer(b"".join(texts), np.uint8)
+
+    @cached_property
+    def keys_within_tokens(self) -> bool:
+        """Whether a token holds the end of one key and letters of the next."""
+        return any(_KEYS_WITHIN.search(text) for text in self.spellings if text)
 
     def spelling(self, token: int) -> bytes | None:
         """Return a token's bytes; None for one that is never allowed, or that there is not."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from catalog_compiler.arguments.nodes import Object
 from catalog_compiler.arguments.tables import NONE, grammar_at
 from router.arguments.parameters import Parameters
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from catalog_compiler.arguments.nodes import ArgumentGrammar
     from catalog_compiler.model import Json, Tool
 
 TOOLS_KEPT: Final = 1024
@@ -78,11 +78,8 @@ class ToolArguments:
     Attributes:
         tool: the tool.
         root: node of its grammar; -1 where they are refused.
+        grammar: the same, read back; None where they are refused.
         refusal: why they are.
-        keys: the root object's declared keys, in the grammar's order.
-        required: those that must be there.
-        fewest: how many members there must be.
-        free: whether other members may be there.
         parameters: its schema in short.
         checked: what the grammar does not enforce.
         errors: returns what is wrong with a value; None where the grammar enforces everything.
@@ -91,26 +88,11 @@ class ToolArguments:
 
     tool: Tool
     root: int
+    grammar: ArgumentGrammar | None
     refusal: Note | None
-    keys: tuple[str, ...]
-    required: frozenset[str]
-    fewest: int
-    free: bool
     parameters: Parameters
     checked: tuple[Note, ...]
     errors: Callable[[Json], Sequence[str]] | None
-
-    def closed(self, spoken_of: Callable[[str], bool]) -> frozenset[str]:
-        """Return the optional keys that a request does not speak of.
-
-        None of them where the schema asks for more members than would be left.
-        """
-        unspoken = frozenset(
-            key for key in self.keys if key not in self.required and not spoken_of(key)
-        )
-        if not self.free and len(self.keys) - len(unspoken) < self.fewest:
-            return frozenset()
-        return unspoken
 
 
 class ArgumentCatalog:
@@ -154,17 +136,11 @@ class ArgumentCatalog:
         arrays = self._compiled.arguments
         root = int(arrays["roots"][index])
         grammar = None if root == NONE else grammar_at(arrays, root)
-        node = None if grammar is None else grammar.nodes[grammar.root]
-        # A root that is a union of objects has no keys of its own to close.
-        members = node if isinstance(node, Object) else Object(())
         return ToolArguments(
             tool=tool,
             root=root,
+            grammar=grammar,
             refusal=notes.refusal,
-            keys=tuple(member.key for member in members.properties),
-            required=frozenset(m.key for m in members.properties if m.required),
-            fewest=members.min_properties,
-            free=members.keys is not None,
             parameters=Parameters(tool.input_schema),
             checked=tuple(notes.checked_after),
             errors=self._make_check(tool.input_schema) if notes.checked_after else None,

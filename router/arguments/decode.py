@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from router.arguments.mentions import Evidence
+from router.arguments.narrowing import Narrowed, narrowed
 from router.arguments.values import ArgumentOutcome, Arguments, ArgumentWish, MissingPolicy
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class ArgumentPlan:
         wish: what was asked for.
         evidence: what the request speaks of.
         prompt: (n,) int32 token ids, ending where the JSON begins.
-        skip: positions of the root object's members that stay closed.
+        narrowed: the tool's grammar without what the request does not speak of.
         max_tokens: most tokens of the text.
         max_string_tokens: most tokens of one text in it; one that is longer is no copy of the
             request.
@@ -52,7 +53,7 @@ class ArgumentPlan:
     wish: ArgumentWish
     evidence: Evidence
     prompt: npt.NDArray[np.int32]
-    skip: frozenset[int]
+    narrowed: Narrowed
     max_tokens: int
     max_string_tokens: int
 
@@ -96,7 +97,8 @@ def plan(
         context_tokens: most tokens of prompt and text together.
 
     """
-    if tool.refusal is not None:
+    if tool.refusal is not None or tool.grammar is None:
+        assert tool.refusal is not None
         place = f"{tool.refusal.pointer}: " if tool.refusal.pointer else ""
         return Arguments(
             ArgumentOutcome.UNAVAILABLE,
@@ -104,9 +106,12 @@ def plan(
             reason=f"{place}{tool.refusal.message}"[:MAX_REASON_CHARS],
         )
     evidence = Evidence(text, previous)
-    top = {parameter.key: parameter for parameter in tool.parameters.top}
-    closed = tool.closed(lambda key: key not in top or evidence.mentions(top[key], tool.parameters))
-    prompt = writer.prompt(tool.tool, tool.parameters, closed, text, previous)
+    left = narrowed(
+        tool.grammar,
+        tool.parameters,
+        lambda parameter: evidence.mentions(parameter, tool.parameters),
+    )
+    prompt = writer.prompt(tool.tool, tool.parameters, left.closed, text, previous)
     room = context_tokens - len(prompt)
     if room < 1:
         return _over_budget("the tool and the request leave the model no room to write", 0)
@@ -116,7 +121,7 @@ def plan(
         wish=wish,
         evidence=evidence,
         prompt=prompt,
-        skip=frozenset(place for place, key in enumerate(tool.keys) if key in closed),
+        narrowed=left,
         max_tokens=min(wish.max_tokens, room),
         max_string_tokens=max(SHORT_STRING_TOKENS, copied),
     )

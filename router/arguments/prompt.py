@@ -93,7 +93,7 @@ class ArgumentPromptWriter:
         Args:
             tool: the chosen tool.
             parameters: those of its schema.
-            closed: keys of top parameters that can't be written, and are not told.
+            closed: paths of parameters that can't be written, and are not told.
             text: the request.
             previous: the turn before, or "".
 
@@ -152,13 +152,15 @@ def _told(parameters: Parameters, closed: frozenset[str]) -> Iterator[tuple[str,
     ) -> Iterator[tuple[str, Parameter]]:
         for member in members:
             path = prefix + member.key
+            if path in closed:
+                continue
             yield path, member
             if depth < MAX_DEPTH:
                 yield from below(parameters.members(member), f"{path}.", depth + 1)
                 items = parameters.items(member)
                 yield from below(parameters.members(items), f"{path}[].", depth + 1)
 
-    yield from below([each for each in parameters.top if each.key not in closed], "", 1)
+    yield from below(parameters.top, "", 1)
 
 
 def _kind(parameter: Parameter) -> str:

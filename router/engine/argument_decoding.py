@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
 
 from catalog_compiler.arguments.schema import validator
+from catalog_compiler.arguments.tables import ArgumentPool
 from decoder.arguments import ArgumentMachine, ArgumentTables, TokenVocabulary, vocabulary_of
 from decoder.generation import SPARE_TOKENS, GenerateRequest
 from decoder.speller import TokenSpeller
@@ -20,6 +24,7 @@ from router.arguments.catalog import ArgumentCatalog
 from router.arguments.prompt import ArgumentPromptWriter
 
 if TYPE_CHECKING:
+    from catalog_compiler.arguments.nodes import ArgumentGrammar
     from catalog_compiler.artifact import CompiledCatalog
     from decoder.generation import GenerateResult, TokenGrammar
     from decoder.model import LoadedModel
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
     from router.arguments.values import Arguments, ArgumentWish
     from router.catalogs import LoadedCatalog
     from router.engine.facts import Answer
+
+
+NARROWED_KEPT: Final = 256
+"""Most narrowed grammars that are kept ready, the latest used of them."""
 
 
 class Grammars(Protocol):
@@ -62,6 +71,7 @@ class ArgumentDecoding:
         spellings = vocabulary_of(model.tokenizer.tokenizer)
         self._vocabulary = TokenVocabulary(spellings)
         self._speller = TokenSpeller(model.tokenizer.tokenizer, spellings)
+        self._narrowed: OrderedDict[ArgumentGrammar, tuple[ArgumentMachine, int]] = OrderedDict()
 
     def open(self, compiled: CompiledCatalog, catalog: LoadedCatalog) -> OpenArguments:
         """Make a catalog's arguments ready.
@@ -91,11 +101,31 @@ class ArgumentDecoding:
         """Return what the engine is to write; a new one for each try."""
         return GenerateRequest(
             prompt=plan.prompt,
-            grammar=opened.grammars.begin(plan.tool.root),
+            grammar=self._begin(opened, plan),
             speller=self._speller,
             max_tokens=plan.max_tokens,
             max_string_tokens=plan.max_string_tokens,
         )
+
+    def _begin(self, opened: OpenArguments, plan: ArgumentPlan) -> TokenGrammar:
+        """Begin under the catalog's own tables, or under those of what is left of a grammar."""
+        left = plan.narrowed
+        if not left.closed:
+            return opened.grammars.begin(plan.tool.root)
+        found = self._narrowed.get(left.grammar)
+        if found is None:
+            found = self._narrowed[left.grammar] = self._machine_of(left.grammar)
+            if len(self._narrowed) > NARROWED_KEPT:
+                self._narrowed.popitem(last=False)
+        self._narrowed.move_to_end(left.grammar)
+        machine, root = found
+        return machine.begin(root)
+
+    def _machine_of(self, grammar: ArgumentGrammar) -> tuple[ArgumentMachine, int]:
+        pool = ArgumentPool()
+        root = pool.add(grammar)
+        arrays = {"roots": np.array([root], np.int32), **pool.to_arrays()}
+        return ArgumentMachine(ArgumentTables.from_arrays(arrays), self._vocabulary), root
 
     def read(self, plan: ArgumentPlan, result: GenerateResult) -> Arguments:
         """Turn what was written into arguments."""

@@ -149,7 +149,7 @@ def test_real_schemas_are_walked_into_valid_values(shared_data: Path) -> None:
 @pytest.mark.parametrize("catalog", ["github_mcp", "livemcpbench", "toucan_live"])
 def test_every_tool_of_real_catalogs_gets_valid_arguments(shared_data: Path, catalog: str) -> None:
     """All tools in one pool, as they are served: all of the arguments validate."""
-    toolset = load_toolset([shared_data / "catalogs" / f"{catalog}.json"])
+    toolset = load_toolset([str(shared_data / "catalogs" / f"{catalog}.json")])
     compiled = [
         compile_schema(tool.input_schema, root_object=True, close_objects=True)
         for tool in toolset.tools

@@ -20,6 +20,8 @@ from tests.decoder.tries import build_trie
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from decoder.kernels.base import F32, I32, Quantised
+
 WORDS = (b"a", b"b", b"ab", b"ba", b'"', b'":', b":", b"{", b'{"', b"}", b'"}', b", ", b"\xc3")
 FIRST = 3
 """The id of the first of WORDS."""
@@ -248,7 +250,7 @@ def test_a_string_is_closed_after_its_own_budget() -> None:
 
 def test_an_end_is_a_choice_where_more_may_follow() -> None:
     """A text that may go on ends where the end token is the best."""
-    texts, end = [b"a" * count for count in range(1, 9)], 2
+    texts, end = [b"a" * count for count in range(1, 6)], 2
     seen = set()
     for first in range(20, 60):
         generated = run(engine(), ask([first], texts, 30, end_token=end))[0].generated
@@ -256,11 +258,28 @@ def test_an_end_is_a_choice_where_more_may_follow() -> None:
         assert generated.text in texts
         seen.add(len(generated.text))
         path = (first, *generated.tokens.tolist())
-        if len(generated.text) < 8:
+        if len(generated.text) < 5:
             a = FIRST + WORDS.index(b"a")
             here = fake_logits(path, [a, end])
             assert here[1] > here[0]
     assert len(seen) > 2
+
+
+@pytest.mark.parametrize(("word", "rounds"), [(b"ab", 3), (b"::", 9)])
+def test_what_goes_round_in_circles_is_left(word: bytes, rounds: int) -> None:
+    """After three rounds with a word in them; signs and digits may repeat as they like."""
+
+    class Circling(PathRunner):
+        def logits(self, hidden: Quantised, want_row: I32, want_token: I32) -> F32:
+            quote = FIRST + WORDS.index(b'"')
+            return np.where(want_token == quote, np.float32(-1), np.float32(1)).astype(np.float32)
+
+    once = word + b", "
+    texts = [b'{"a":"' + once * count + b'"}' for count in range(10)]
+    generated = run(engine(Circling(small_config())), ask([5], texts, 200))[0].generated
+    assert generated is not None
+    assert generated.text == texts[rounds]
+    assert not generated.cut
 
 
 def test_a_fault_is_its_own_requests() -> None:

@@ -12,13 +12,20 @@ from catalog_compiler.arguments.automata.build import (
     union,
 )
 from catalog_compiler.arguments.automata.errors import PatternError
-from catalog_compiler.arguments.automata.formats import KNOWN_FORMATS, string_format
+from catalog_compiler.arguments.automata.formats import (
+    FORMAT_GAPS,
+    FORMAT_MAX_CHARS,
+    KNOWN_FORMATS,
+    string_format,
+)
 from catalog_compiler.arguments.automata.lengths import bounded
 from catalog_compiler.arguments.automata.numbers import number
 from catalog_compiler.arguments.automata.patterns import pattern, whole_pattern
 from catalog_compiler.arguments.automaton import Automaton
 
 __all__ = [
+    "FORMAT_GAPS",
+    "FORMAT_MAX_CHARS",
     "KNOWN_FORMATS",
     "MAX_STATES",
     "PatternError",

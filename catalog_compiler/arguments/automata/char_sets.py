@@ -6,8 +6,9 @@ Owns their algebra. A character is a Unicode scalar value: surrogates are in no 
 from __future__ import annotations
 
 import functools
+import itertools
 import unicodedata
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +18,19 @@ CharSet: TypeAlias = tuple[tuple[int, int], ...]
 LAST = 0x10FFFF
 NONE: CharSet = ()
 ALL: CharSet = ((0, 0xD7FF), (0xE000, LAST))
+
+_LONG_CATEGORIES: Final = {
+    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
+    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Combining_Mark": "M",
+    "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc", "Enclosing_Mark": "Me", "Number": "N",
+    "Decimal_Number": "Nd", "digit": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
+    "Punctuation": "P", "punct": "P", "Connector_Punctuation": "Pc", "Dash_Punctuation": "Pd",
+    "Open_Punctuation": "Ps", "Close_Punctuation": "Pe", "Initial_Punctuation": "Pi",
+    "Final_Punctuation": "Pf", "Other_Punctuation": "Po", "Symbol": "S", "Math_Symbol": "Sm",
+    "Currency_Symbol": "Sc", "Modifier_Symbol": "Sk", "Other_Symbol": "So", "Separator": "Z",
+    "Space_Separator": "Zs", "Line_Separator": "Zl", "Paragraph_Separator": "Zp", "Other": "C",
+    "Control": "Cc", "cntrl": "Cc", "Format": "Cf", "Private_Use": "Co", "Unassigned": "Cn",
+}  # fmt: skip
 
 
 def of_ranges(ranges: Iterable[tuple[int, int]]) -> CharSet:
@@ -70,7 +84,11 @@ def complement(chars: CharSet) -> CharSet:
 
 @functools.cache
 def general_category(name: str) -> CharSet | None:
-    """Return the characters of a Unicode general category (``Lu``, or ``L`` for all its kinds)."""
+    """Return the characters of a Unicode general category (``Lu``, or ``L`` for all its kinds).
+
+    Its long name will do; None is no category.
+    """
+    name = _LONG_CATEGORIES.get(name, name)
     ranges = _category_ranges()
     found = [part for kind, parts in ranges.items() if kind.startswith(name) for part in parts]
     return of_ranges(found) if found and len(name) in (1, 2) else None
@@ -79,11 +97,11 @@ def general_category(name: str) -> CharSet | None:
 @functools.cache
 def _category_ranges() -> dict[str, list[tuple[int, int]]]:
     found: dict[str, list[tuple[int, int]]] = {}
-    start, before = 0, unicodedata.category("\0")
-    for code_point in range(1, LAST + 2):
-        kind = unicodedata.category(chr(code_point)) if code_point <= LAST else ""
-        if kind != before:
-            found.setdefault(before, []).append((start, code_point - 1))
-            start, before = code_point, kind
+    kinds = map(unicodedata.category, map(chr, range(LAST + 1)))
+    start = 0
+    for kind, run in itertools.groupby(kinds):
+        end = start + sum(1 for _ in run)
+        found.setdefault(kind, []).append((start, end - 1))
+        start = end
     found.pop("Cs")
     return found

@@ -14,14 +14,12 @@ MAX_DIGITS: Final = 400
 
 
 def split(number: Decimal) -> tuple[str, str]:
-    """Return a number's digits before its point, and those after it without trailing zeros.
+    """Return a finite number's digits before its point, those after it without trailing zeros.
 
     Raises:
-        PatternError: they are too many, or it is no number.
+        PatternError: they are too many.
 
     """
-    if not number.is_finite():
-        raise PatternError(f"a bound or divisor that is no number ({number})")
     if not number:
         return "0", ""
     if abs(number.adjusted()) > MAX_DIGITS:

@@ -53,18 +53,6 @@ _FOUR: Final = re.compile("[0-9A-Fa-f]{4}")
 _TWO: Final = re.compile("[0-9A-Fa-f]{2}")
 _LETTER: Final = re.compile("[A-Za-z]")
 _MENDS: Final = {"A": "say ^", "Z": "say $", "z": "say $"}
-_LONG_CATEGORIES: Final = {
-    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
-    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Combining_Mark": "M",
-    "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc", "Enclosing_Mark": "Me", "Number": "N",
-    "Decimal_Number": "Nd", "digit": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
-    "Punctuation": "P", "punct": "P", "Connector_Punctuation": "Pc", "Dash_Punctuation": "Pd",
-    "Open_Punctuation": "Ps", "Close_Punctuation": "Pe", "Initial_Punctuation": "Pi",
-    "Final_Punctuation": "Pf", "Other_Punctuation": "Po", "Symbol": "S", "Math_Symbol": "Sm",
-    "Currency_Symbol": "Sc", "Modifier_Symbol": "Sk", "Other_Symbol": "So", "Separator": "Z",
-    "Space_Separator": "Zs", "Line_Separator": "Zl", "Paragraph_Separator": "Zp", "Other": "C",
-    "Control": "Cc", "cntrl": "Cc", "Format": "Cf", "Private_Use": "Co", "Unassigned": "Cn",
-}  # fmt: skip
 
 
 def parse(source: str) -> Syntax:
@@ -127,11 +115,12 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _quantified(self) -> Syntax:
+        grouped = self._next() == "("
         part = self._atom()
         bounds = self._quantifier()
         if bounds is None:
             return part
-        if isinstance(part, Edge | WordEdge):
+        if isinstance(part, Edge | WordEdge) and not grouped:
             raise self._error("a count after an anchor")
         low, high = bounds
         if high is not None and high < low:
@@ -263,7 +252,7 @@ class _Parser:
         if name in ("Any", "ASCII"):
             chars: CharSet | None = char_sets.ALL if name == "Any" else ((0, 127),)
         else:
-            chars = char_sets.general_category(_LONG_CATEGORIES.get(name, name))
+            chars = char_sets.general_category(name)
         if chars is None:
             raise self._error(f"a character property that is not known ({name or 'malformed'})")
         return char_sets.complement(chars) if negated else chars

@@ -25,12 +25,6 @@ _DATE: Final = (
     "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     f"|{_LEAP_YEAR}-02-29)"
 )
-_TIME: Final = (
-    r"(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
-    r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-    # A leap second is inserted at midnight UTC; it is taken where the offset is none.
-    r"|23:59:60(?:\.[0-9]+)?(?:[Zz]|[+-]00:00))"
-)
 _DURATION_TIME: Final = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION_DATE: Final = "(?:[0-9]+D|[0-9]+M(?:[0-9]+D)?|[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?)"
 
@@ -39,14 +33,40 @@ _HOSTNAME: Final = rf"{_LABEL}(?:\.{_LABEL})*"
 _IDN_CHARS: Final = r"[\p{L}\p{M}\p{N}]"
 _IDN_LABEL: Final = rf"{_IDN_CHARS}(?:[\p{{L}}\p{{M}}\p{{N}}-]{{0,61}}{_IDN_CHARS})?"
 _IDN_HOSTNAME: Final = rf"{_IDN_LABEL}(?:[.\u3002\uff0e\uff61]{_IDN_LABEL})*"
-_ATEXT: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
-_QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
+_ATEXT: Final = r"[-A-Za-z0-9!#$%&'*+/=?^_`{|}~]"
+_QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~]){0,62}"'
 _UTF8: Final = r"\u0080-\ud7ff\ue000-\u{10ffff}"
 _IDN_ATEXT: Final = _ATEXT[:-1] + _UTF8 + "]"
 
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
-_UCS: Final = r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\u{10000}-\u{efffd}"
+_UCS: Final = r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\u{e1000}-\u{efffd}" + "".join(
+    rf"\u{{{plane:x}0000}}-\u{{{plane:x}fffd}}" for plane in range(1, 14)
+)
 _PRIVATE: Final = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}"
+
+
+def _time() -> str:
+    """Return the pattern of full-time (RFC 3339).
+
+    A leap second is the last one of a day in UTC: the hour and the minute are then what the offset
+    makes of 23:59. That is said for offsets of whole and half hours, each of which takes states;
+    a leap second in any other zone is refused.
+    """
+    fraction = r"(?:\.[0-9]+)?"
+    leaps = []
+    for half_hours in range(48):
+        ahead = 30 * half_hours
+        offsets = [f"[+]{ahead // 60:02}:{ahead % 60:02}"]
+        behind = (24 * 60 - ahead) % (24 * 60)
+        offsets.append(f"-{behind // 60:02}:{behind % 60:02}")
+        if half_hours == 0:
+            offsets.append("[Zz]")
+        local = (24 * 60 - 1 + ahead) % (24 * 60)
+        leap = f"{local // 60:02}:{local % 60:02}:60{fraction}"
+        leaps.append(f"{leap}(?:{'|'.join(offsets)})")
+    plain = f"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{fraction}"
+    offset = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+    return f"(?:{plain}{offset}|{'|'.join(leaps)})"
 
 
 def _ipv6() -> str:
@@ -96,14 +116,14 @@ def _uri_template() -> str:
 
 def _email(atext: str, host: str) -> str:
     """Return a mailbox as in RFC 5321, section 4.1.2."""
-    local = rf"(?:{atext}+(?:\.{atext}+)*|{_QUOTED})"
-    return rf"{local}@(?:{host}|\[(?:{_IPV4}|IPv6:{_ipv6()})\])"
+    dotted = rf"(?=[^@]{{1,64}}@){atext}+(?:\.{atext}+)*"
+    return rf"(?:{dotted}|{_QUOTED})@(?:{host}|\[(?:{_IPV4}|IPv6:{_ipv6()})\])"
 
 
 _PATTERNS: Final = {
     "date": _DATE,  # RFC 3339, full-date
-    "time": _TIME,  # RFC 3339, full-time
-    "date-time": f"{_DATE}[Tt]{_TIME}",  # RFC 3339, date-time
+    "time": _time(),  # RFC 3339, full-time
+    "date-time": f"{_DATE}[Tt]{_time()}",  # RFC 3339, date-time
     # RFC 3339, appendix A
     "duration": f"P(?:[0-9]+W|{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME})",
     "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",  # RFC 4122
@@ -124,12 +144,27 @@ _PATTERNS: Final = {
 
 KNOWN_FORMATS: Final = frozenset(_PATTERNS)
 
+FORMAT_MAX_CHARS: Final = {
+    "hostname": 253,  # RFC 1035, section 2.3.4: 255 octets on the wire
+    "email": 254,  # RFC 5321, section 4.5.3.1.3: a path of 256 octets, two of them < and >
+}
+"""Most characters of a text that has a format: to be counted beside the format's automaton."""
+
+FORMAT_GAPS: Final = {
+    "email": "that escapes in a quoted local part count towards its 64 characters",
+    "hostname": "that the labels which begin with xn-- are Punycode",
+    "idn-hostname": "IDNA's rules on neighbouring characters, and the lengths of encoded labels",
+    "idn-email": "IDNA's rules on neighbouring characters, and the lengths of encoded labels",
+}
+"""What a format asks for that its automaton does not say: what it accepts may break that."""
+
 
 @functools.cache
 def string_format(name: str) -> Automaton | None:
     """Return what a format accepts, or None where the format is not known.
 
-    A host name's labels have at most 63 characters; its whole length is not bounded here.
+    A bound on the whole length is in `FORMAT_MAX_CHARS`, and what else is left open in
+    `FORMAT_GAPS`.
     """
     source = _PATTERNS.get(name)
     return None if source is None else whole_pattern(source)

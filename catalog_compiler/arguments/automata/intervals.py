@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from catalog_compiler.arguments.automata import char_sets
 from catalog_compiler.arguments.automata.build import automaton_of
 from catalog_compiler.arguments.automata.decimals import split
+from catalog_compiler.arguments.automata.errors import PatternError
 from catalog_compiler.arguments.automata.expressions import Expressions
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ def interval(
         PatternError: a bound has too many digits, or is no number.
 
     """
+    for bound in (minimum, exclusive_minimum, maximum, exclusive_maximum):
+        if bound is not None and not bound.is_finite():
+            raise PatternError(f"a bound that is no number ({bound})")
     arena = Expressions()
     texts = _Texts(arena)
     within = []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog_compiler.arguments.member import accepts
 from router.arguments.catalog import ArgumentCatalog, ToolArguments
 from router.arguments.decode import (
     SHORT_STRING_TOKENS,
@@ -102,10 +103,12 @@ def ended(
 
 
 def test_what_the_request_does_not_speak_of_is_closed() -> None:
-    """By its position in the grammar, and it is not told to the model."""
+    """It is not in what is left of the grammar, and it is not told to the model."""
     asked = planned("Send it to Ann with a title")
     assert isinstance(asked, ArgumentPlan)
-    assert asked.skip == {2}
+    assert asked.narrowed.closed == {"paper"}
+    assert accepts(asked.narrowed.grammar, {"to": "Ann", "title": "x"})
+    assert not accepts(asked.narrowed.grammar, {"to": "Ann", "paper": "x"})
     told = make_byte_tokenizer().decode(asked.prompt.tolist())
     assert "- title" in told
     assert "- paper" not in told
@@ -116,14 +119,14 @@ def test_nothing_is_closed_where_too_little_would_be_left() -> None:
     tool = arguments_of(texts_of("to", "title", "paper", required=["to"], min_properties=3))
     asked = planned("Send it to Ann", tool=tool)
     assert isinstance(asked, ArgumentPlan)
-    assert asked.skip == frozenset()
+    assert asked.narrowed.closed == frozenset()
 
 
 def test_a_root_without_keys_of_its_own_has_nothing_to_close() -> None:
     """Such as a union of objects."""
     asked = planned("Send it", tool=arguments_of(no_object()))
     assert isinstance(asked, ArgumentPlan)
-    assert asked.skip == frozenset()
+    assert asked.narrowed.closed == frozenset()
 
 
 def test_a_text_may_be_as_long_as_the_request() -> None:

@@ -39,10 +39,26 @@ TOOLS = {
     "set_alarm": "Set an alarm clock to a time of the day.",
 }
 
+SCHEMAS = {
+    "set_alarm": {
+        "type": "object",
+        "required": ["hour", "minute"],
+        "properties": {
+            "hour": {"type": "integer", "minimum": 0, "maximum": 23},
+            "minute": {"type": "integer", "minimum": 0, "maximum": 59},
+            "label": {"type": "string", "maxLength": 80},
+        },
+    },
+}
+
 
 def _document(tools: dict[str, str]) -> str:
     listed = [
-        {"name": name, "description": text, "inputSchema": {"type": "object"}}
+        {
+            "name": name,
+            "description": text,
+            "inputSchema": SCHEMAS.get(name, {"type": "object", "properties": {}}),
+        }
         for name, text in tools.items()
     ]
     return json.dumps({"tools": listed})
@@ -104,6 +120,31 @@ async def test_real_requests_over_a_real_catalog(client: AsyncClient) -> None:
     stats = await client.stats()
     assert (stats.offered - before.offered, stats.answered - before.answered) == (12, 12)
     assert stats.open == 0
+
+
+async def test_arguments_come_over_the_wire(client: AsyncClient) -> None:
+    """Valid ones, the same bits in a crowd; what is missing; none to write; none wanted."""
+    query = RouteQuery("Set an alarm for 6 30", want_arguments=True)
+    alone = await client.route(query)
+    assert alone.arguments is not None
+    assert alone.arguments.complete, alone.arguments
+    assert alone.arguments.value is not None
+    assert set(alone.arguments.value) == {"hour", "minute"}
+    assert 0 <= alone.arguments.value["hour"] <= 23
+    others = ["Water the plants", "Set an alarm", "Book a table for four"]
+    crowd = await asyncio.gather(
+        client.route(query.text, want_arguments=True),
+        *(client.route(text, want_arguments=True, missing="report") for text in others),
+    )
+    assert _bits(crowd[0]) == _bits(alone)
+    watered, unset, _ = crowd[1:]
+    assert watered.arguments is not None
+    assert (watered.arguments.outcome, watered.arguments.value) == ("decoded", {})
+    assert unset.tool == "set_alarm"
+    assert unset.arguments is not None
+    assert (unset.arguments.outcome, unset.arguments.value) == ("missing", {})
+    assert unset.arguments.missing == ("/hour", "/minute")
+    assert (await client.route(query.text)).arguments is None
 
 
 async def test_cancelled_routes_leave_the_engine_whole(client: AsyncClient) -> None:
@@ -177,6 +218,6 @@ async def test_texts_of_too_many_tokens_are_refused(client: AsyncClient, text: s
 )
 async def test_hostile_texts_are_answered(client: AsyncClient, text: str) -> None:
     """Control characters, the model's own tokens, and nothing but pictures."""
-    answer = await client.route(text, k=5, catalog="default")
+    answer = await client.route(text, k=5, catalog="default", want_arguments=True)
     assert {c.name for c in answer.candidates} <= set(TOOLS)
     assert 0 <= answer.probability <= 1
