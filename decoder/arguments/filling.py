@@ -1,4 +1,4 @@
-"""Characters that complete a string or a number in few bytes.
+"""Characters that complete a string or a number in few bytes, and how many bytes are too many.
 
 Owns the choice among characters that an automaton takes alike. Never knows containers.
 """
@@ -6,20 +6,21 @@ Owns the choice among characters that an automaton takes alike. Never knows cont
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from decoder.arguments.facts import MANY
 from decoder.arguments.tables import NONE
 from decoder.errors import BudgetError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from decoder.arguments.grammar import Grammar
 
 ANY: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 MAX_TEXT_BYTES: Final = 1 << 18
 """Longest completion that is worked out; no model writes that much in one answer."""
+T = TypeVar("T")
 ASCII: Final = ((0, 0x7F),)
 _PLAIN: Final = (
     *((0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x20, 0x20), (0x21, 0x21), (0x23, 0x2F)),
@@ -120,3 +121,29 @@ def _nicest(low: int, high: int) -> Iterator[int]:
 
 def _weight(choice: tuple[int, int]) -> tuple[int, int]:
     return len(spell(chr(choice[0]))), choice[0]
+
+
+def grown(size: int, text: bytes) -> int:
+    """Return the size with a text more; raise BudgetError where that is beyond reason."""
+    if size + len(text) > MAX_TEXT_BYTES:
+        raise too_long()
+    return size + len(text)
+
+
+def shortest_of(complete: Callable[[T], bytes], stacks: Iterable[T]) -> bytes:
+    """Return the shortest of some stacks' completions, those that are beyond reason left out.
+
+    Raises:
+        BudgetError: all are.
+
+    """
+    found: list[bytes] = []
+    problem = too_long()
+    for stack in stacks:
+        try:
+            found.append(complete(stack))
+        except BudgetError as error:
+            problem = error
+    if not found:
+        raise problem
+    return min(found, key=lambda text: (len(text), text))

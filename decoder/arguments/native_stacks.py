@@ -9,7 +9,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 from decoder.arguments.characters import Partial
-from decoder.arguments.completion import shortest_of
+from decoder.arguments.filling import shortest_of
 from decoder.arguments.stacks import (
     ArrayFrame,
     DistinctFrame,
