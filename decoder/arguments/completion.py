@@ -11,18 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from decoder.arguments.characters import START
-from decoder.arguments.costs import FREE_KEY_BYTES, WORST, Costs
-from decoder.arguments.filling import ASCII, rest_of_key, rest_of_text, spell
+from decoder.arguments.costs import WORST, Costs
+from decoder.arguments.filling import ASCII, grown, rest_of_key, rest_of_text, shortest_of, spell
+from decoder.arguments.members import Members
 from decoder.arguments.reference import step
 from decoder.arguments.stacks import (
-    AFTER,
-    COLON,
     FIRST,
     ITEM,
     KEY,
     NO_TEXT,
     SPACE,
-    VALUE,
     ArrayFrame,
     DistinctFrame,
     Frame,
@@ -43,7 +41,7 @@ from decoder.arguments.tables import (
     TEXT,
     UNION,
 )
-from decoder.errors import RequestError
+from decoder.errors import BudgetError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,12 +57,19 @@ class Completer:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._costs = Costs(grammar, lambda node: len(self._value(node, 0)))
+        self._costs = Costs(grammar, self._leaf_bytes)
+        self._members = Members(grammar, self._costs, self._value)
         self._values: dict[tuple[int, int], bytes] = {}
+
+    def _leaf_bytes(self, node: int) -> int:
+        try:
+            return len(self._value(node, 0))
+        except BudgetError:
+            return WORST
 
     def shortest(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that makes the value whole; there is at least one stack."""
-        return min((self.rest(stack) for stack in stacks), key=_order)
+        return shortest_of(self.rest, stacks)
 
     def closing(self, stacks: Iterable[Stack]) -> bytes:
         """Return a text that ends the string that is open; empty where none is.
@@ -72,14 +77,16 @@ class Completer:
         Where a fixed text (of an enumeration) is open as well, the free string is meant.
         """
         inside = [stack for stack in stacks if isinstance(stack, TextFrame | FreeKeyFrame)]
-        return min((self.frame(stack)[0] for stack in inside), key=_order, default=b"")
+        return shortest_of(lambda stack: self.frame(stack)[0], inside) if inside else b""
 
     def rest(self, stack: Stack) -> bytes:
         """Return a text that completes one stack."""
         parts = []
+        size = 0
         while stack is not None:
             part, stack = self.frame(stack)
             parts.append(part)
+            size = grown(size, part)
         return b"".join(parts)
 
     def frame(self, frame: Frame) -> tuple[bytes, Stack]:
@@ -100,7 +107,7 @@ class Completer:
             case DistinctFrame():
                 return self._distinct(frame), frame.above
             case ObjectFrame():
-                return self._object(frame), frame.above
+                return self._members.rest(frame), frame.above
 
     def _value(self, node: int, depth: int) -> bytes:
         """Return a short text of a node, within `depth` open containers."""
@@ -127,7 +134,9 @@ class Completer:
             return b"[" + self._array(ArrayFrame(node, 0, FIRST, depth + 1, None))
         if kind == DISTINCT:
             return b"[" + self._distinct(DistinctFrame(node, 0, FIRST, NONE, None))
-        return b"{" + self._object(ObjectFrame(node, 0, 0, NO_TEXT, FIRST, NONE, depth + 1, None))
+        return b"{" + self._members.rest(
+            ObjectFrame(node, 0, 0, NO_TEXT, FIRST, NONE, depth + 1, None)
+        )
 
     def _way(self, place: int, wanted: set[int]) -> tuple[bytes, int]:
         """Return the shortest way in a trie to one of some values, and which."""
@@ -138,19 +147,6 @@ class Completer:
                 return text, grammar.trie_values[here]
             front.extend((text + bytes([byte]), target) for byte, target in grammar.edges(here))
         raise RequestError(f"nothing is left below trie node {place}; compile the catalog again")
-
-    def _key(self, place: int, position: int) -> bytes:
-        """Return the rest of a declared key from a node of its trie."""
-        grammar = self._grammar
-        text = bytearray()
-        while grammar.trie_values[place] != position:
-            byte, place = next(
-                (byte, target)
-                for byte, target in grammar.edges(place)
-                if position in grammar.values_below(target)
-            )
-            text.append(byte)
-        return bytes(text)
 
     def _text(self, frame: TextFrame) -> bytes:
         whole, begun = self._whole_character(frame)
@@ -192,10 +188,12 @@ class Completer:
         # A comma must be followed by an item, wanted or not.
         parts = [b" " + self._item(frame)] if frame.phase == SPACE else []
         count = frame.count + len(parts)
+        size = 0
         while count < low:
             item = self._item(replace(frame, count=count))
             parts.append(item if count == 0 else b", " + item)
             count += 1
+            size = grown(size, parts[-1])
         return b"".join(parts) + b"]"
 
     def _item(self, frame: ArrayFrame) -> bytes:
@@ -217,85 +215,3 @@ class Completer:
             parts.append(text if first else b", " + text)
             unused.discard(value)
         return b"".join(parts) + b"]"
-
-    def _object(self, frame: ObjectFrame) -> bytes:
-        grammar = self._grammar
-        parts: list[bytes] = []
-        here = frame
-        if here.phase in (COLON, VALUE):
-            node = grammar.free_value(here.node, here.place)
-            lead = b": " if here.phase == COLON else b" "
-            parts.append(lead + self._value(node, here.depth))
-            here = replace(here, count=here.count + 1, phase=AFTER)
-        elif here.phase == KEY:
-            allowed = set(grammar.next_properties(here)) & set(grammar.values_below(here.place))
-            text, here = self._declared(here, here.place, self._best(here, allowed))
-            parts.append(text)
-        elif here.phase == ITEM:
-            text, here = self._free(here)
-            parts.append(text)
-        elif here.phase == SPACE:
-            text, here = self._member(here)
-            parts.append(b" " + text)
-        while not grammar.may_close(here):
-            lead = b"" if here.phase == FIRST else b", "
-            text, here = self._member(here)
-            parts.append(lead + text)
-        return b"".join(parts) + b"}"
-
-    def _member(self, frame: ObjectFrame) -> tuple[bytes, ObjectFrame]:
-        """Return a whole member that may come next, and the object after it."""
-        grammar = self._grammar
-        row = grammar.object(frame.node)
-        if grammar.needs_no_more(row, frame):
-            return self._declared(frame, row.trie, grammar.next_required(row, frame.next))
-        allowed = grammar.next_properties(frame)
-        if grammar.may_add_free(frame):
-            best = min((self._member_cost(row.first, row.trie, p) for p in allowed), default=WORST)
-            free = min(map(self._costs.of, grammar.free_values(frame.node))) + FREE_KEY_BYTES
-            if free < best:
-                return self._free(frame)
-        return self._declared(frame, row.trie, self._best(frame, set(allowed)))
-
-    def _best(self, frame: ObjectFrame, allowed: set[int]) -> int:
-        """Return the required one of the properties that may come, or else the cheapest."""
-        row = self._grammar.object(frame.node)
-        if self._grammar.needs_no_more(row, frame):
-            required = self._grammar.next_required(row, frame.next)
-            if required in allowed:
-                return required
-        return min(allowed, key=lambda p: (self._member_cost(row.first, row.trie, p), p))
-
-    def _member_cost(self, first: int, trie: int, position: int) -> int:
-        node = self._grammar.property_nodes[first + position]
-        return len(self._costs.keys(trie)[position]) + self._costs.of(node)
-
-    def _declared(self, frame: ObjectFrame, place: int, position: int) -> tuple[bytes, ObjectFrame]:
-        row = self._grammar.object(frame.node)
-        whole = place == row.trie
-        key = self._costs.keys(place)[position] if whole else self._key(place, position)
-        value = self._value(self._grammar.property_nodes[row.first + position], frame.depth)
-        after = replace(frame, next=position + 1, count=frame.count + 1, phase=AFTER, place=NONE)
-        return key + value, after
-
-    def _free(self, frame: ObjectFrame) -> tuple[bytes, ObjectFrame]:
-        grammar = self._grammar
-        row = grammar.object(frame.node)
-        key = rest_of_key(grammar, row.keys, 0, "", frame.used)
-        state = 0
-        for character in key:
-            state = grammar.step(row.keys, state, ord(character))
-        node = grammar.free_value(frame.node, grammar.accepts(row.keys, state))
-        text = b'"' + spell(key) + b'": ' + self._value(node, frame.depth)
-        after = replace(
-            frame,
-            next=row.end - row.first,
-            count=frame.count + 1,
-            used=frame.used | {key},
-            phase=AFTER,
-        )
-        return text, after
-
-
-def _order(text: bytes) -> tuple[int, bytes]:
-    return len(text), text

@@ -95,16 +95,17 @@ class Costs:
         if kind == UNION:
             return min(costs[option] for option in grammar.lists[first:end])
         if kind == ARRAY:
-            parts = [costs[item] for item in grammar.lists[first:end][:low]]
-            further = low - len(parts)
-            parts += [costs[rest]] * further if further else []
-        elif kind == OBJECT:
-            parts = self._member_costs(node, costs)
-        else:
-            return self._leaf(node)
-        return min(sum(parts) + 2 * max(len(parts), 1), WORST)
+            items = [costs[item] for item in grammar.lists[first:end][:low]]
+            further = low - len(items)
+            total = sum(items) + (further * costs[rest] if further else 0)
+            return min(total + 2 * max(low, 1), WORST)
+        if kind == OBJECT:
+            total, count = self._members(node, costs)
+            return min(total + 2 * max(count, 1), WORST)
+        return self._leaf(node)
 
-    def _member_costs(self, node: int, costs: dict[int, int]) -> list[int]:
+    def _members(self, node: int, costs: dict[int, int]) -> tuple[int, int]:
+        """Return the bytes of the members that there must be, and how many they are."""
         grammar = self._grammar
         row = grammar.object(node)
         keys = {} if row.trie == NONE else self.keys(row.trie)
@@ -115,5 +116,6 @@ class Costs:
             chosen.append(len(keys[position]) + costs[value])
         further = max(row.low - len(required), 0)
         free = min((costs[value] for value in grammar.free_values(node)), default=WORST)
-        others += [free + FREE_KEY_BYTES] * further
-        return required + sorted(others)[:further]
+        cheaper = sorted(cost for cost in others if cost <= free + FREE_KEY_BYTES)[:further]
+        more = (further - len(cheaper)) * (free + FREE_KEY_BYTES)
+        return sum(required) + sum(cheaper) + more, len(required) + further

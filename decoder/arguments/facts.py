@@ -6,6 +6,7 @@ left, the least nesting of a value. Worked out once for all grammars of a catalo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,8 @@ NEVER: Final = 1 << 29
 MANY: Final = 1 << 20
 """Texts of an automaton beyond which it makes no difference how many there are: more than the keys
 that an object can have."""
+MAX_DEPTH: Final = 64
+"""Containers within one another; a value that needs more is refused before it begins."""
 _SURROGATE_EDGES: Final = (0xD800, 0xE000)
 _ALL_CODE_POINTS: Final = 0x110000
 
@@ -47,7 +50,8 @@ class TableFacts:
         texts: (states,) int64: how many rests there are, at most MANY.
         universal: (states,) int32: 1 where a text may end and every character leads back.
         labels: (automata,) int32: labels that each has, one more than the highest.
-        depth: (nodes,) int32: containers within one another in the flattest value, or NEVER.
+        depth: (nodes,) int32: containers within one another in the flattest value; NEVER where
+            there is none, or none within MAX_DEPTH.
         required: (properties+1,) int32: required ones before each entry of property_nodes.
 
     """
@@ -182,7 +186,8 @@ def _depths(tables: ArgumentTables, distance: I32, texts: I64, labels: I32, requ
     has_required = required[rows[objects, 2]] - required[rows[objects, 1]]
     short = np.flatnonzero(rows[objects, 6] > has_required)
     must = tables.property_required.astype(np.bool_)
-    while True:
+    # A value within the bound nests no further than this, each level perhaps under a union.
+    for _ in range(2 * MAX_DEPTH + 3):
         before = depth.copy()
         options = depth[tables.lists]
         depth[unions] = _reduce(np.minimum, options, rows[unions, 1], rows[unions, 2], NEVER)
@@ -196,19 +201,27 @@ def _depths(tables: ArgumentTables, distance: I32, texts: I64, labels: I32, requ
             row = rows[objects[place]].tolist()
             extra = row[6] - int(has_required[place])
             optional = values[row[1] : row[2]][~must[row[1] : row[2]]]
-            found = np.sort(optional)[:extra].tolist()
-            lacking = extra - len(found)
+            free, deep = 0, 0
             if row[4] != NONE:
                 # Free keys count where all their values fit, as the machine has it.
+                free = int(free_texts[row[4]])
                 deep = int(depth[tables.lists[row[5] : row[5] + labels[row[4]]]].max(initial=0))
-                room = min(int(free_texts[row[4]]), extra)
-                found = sorted([*found, *[deep] * room])[:extra]
-                lacking = extra - len(found)
-            most = NEVER if lacking > 0 else max(found, default=0)
+            most = _deepest(np.sort(optional).tolist(), free, deep, extra)
             members[place] = max(int(members[place]), most)
         depth[objects] = np.minimum(members + 1, NEVER)
         if (depth == before).all():
-            return depth.astype(np.int32)
+            break
+    return depth.astype(np.int32)
+
+
+def _deepest(optional: list[int], free: int, deep: int, count: int) -> int:
+    """Return the deepest of the `count` flattest among some members and `free` of depth `deep`."""
+    flatter = bisect_right(optional, deep)
+    if count <= flatter:
+        return optional[count - 1]
+    if count <= flatter + free:
+        return deep
+    return optional[count - free - 1] if count <= len(optional) + free else NEVER
 
 
 def _reduce(ufunc: np.ufunc, values: I64, first: I32, end: I32, empty: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Characters that complete a string or a number in few bytes.
+"""Characters that complete a string or a number in few bytes, and how many bytes are too many.
 
 Owns the choice among characters that an automaton takes alike. Never knows containers.
 """
@@ -6,23 +6,35 @@ Owns the choice among characters that an automaton takes alike. Never knows cont
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from decoder.arguments.facts import MANY
-from decoder.errors import RequestError
+from decoder.arguments.tables import NONE
+from decoder.errors import BudgetError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from decoder.arguments.grammar import Grammar
 
 ANY: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+MAX_TEXT_BYTES: Final = 1 << 18
+"""Longest completion that is worked out; no model writes that much in one answer."""
+T = TypeVar("T")
 ASCII: Final = ((0, 0x7F),)
 _PLAIN: Final = (
     *((0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x20, 0x20), (0x21, 0x21), (0x23, 0x2F)),
     *((0x3A, 0x40), (0x5B, 0x5B), (0x5D, 0x60), (0x7B, 0x7F)),
 )
 """Characters that are one byte in a string, in the order in which they are preferred."""
+
+
+def too_long() -> BudgetError:
+    """Return the error for what can't be completed within reason."""
+    return BudgetError(
+        f"the shortest text takes more than {MAX_TEXT_BYTES} bytes, or too many members; lower the "
+        "schema's bounds"
+    )
 
 
 def spell(text: str) -> bytes:
@@ -41,10 +53,16 @@ def rest_of_text(
 
     Raises:
         RequestError: the tables promise a rest that there is none of.
+        BudgetError: it is longer than any that could be written.
 
     """
+    length = max(least, grammar.rest(automaton, state))
+    if length > MAX_TEXT_BYTES:
+        raise too_long()
+    if automaton == NONE:
+        return "a" * length
     text: list[str] = []
-    for left in range(max(least, grammar.rest(automaton, state)), 0, -1):
+    for left in range(length, 0, -1):
         moves = [
             move
             for move in grammar.moves(automaton, state, ranges)
@@ -103,3 +121,29 @@ def _nicest(low: int, high: int) -> Iterator[int]:
 
 def _weight(choice: tuple[int, int]) -> tuple[int, int]:
     return len(spell(chr(choice[0]))), choice[0]
+
+
+def grown(size: int, text: bytes) -> int:
+    """Return the size with a text more; raise BudgetError where that is beyond reason."""
+    if size + len(text) > MAX_TEXT_BYTES:
+        raise too_long()
+    return size + len(text)
+
+
+def shortest_of(complete: Callable[[T], bytes], stacks: Iterable[T]) -> bytes:
+    """Return the shortest of some stacks' completions, those that are beyond reason left out.
+
+    Raises:
+        BudgetError: all are.
+
+    """
+    found: list[bytes] = []
+    problem = too_long()
+    for stack in stacks:
+        try:
+            found.append(complete(stack))
+        except BudgetError as error:
+            problem = error
+    if not found:
+        raise problem
+    return min(found, key=lambda text: (len(text), text))

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from decoder.arguments.facts import MANY, NEVER, TableFacts, facts_of
+from decoder.arguments.facts import MANY, MAX_DEPTH, NEVER, TableFacts, facts_of
 from decoder.arguments.tables import NONE, ArgumentTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from decoder.arguments.stacks import ArrayFrame, ObjectFrame
-
-MAX_DEPTH: Final = 64
-"""Containers within one another; a value that needs more is refused before it begins."""
 
 
 @dataclass(frozen=True, slots=True)

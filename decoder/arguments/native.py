@@ -7,6 +7,7 @@ since a machine's sessions share what they work out. Never defines what is allow
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import weakref
 from functools import cache
@@ -39,7 +40,10 @@ _ACCEPTS, _FINISHED, _IN_STRING, _CLOSABLE, _FULL = 1, 2, 4, 8, 16
 _LIBRARY: Final = NativeLibrary(
     name="arguments",
     source=Path(__file__).with_name("machine.c"),
-    headers=("masks.h", "steps.h", "arena.h", "grammar.h", "characters.h"),
+    headers=(
+        *("masks.h", "bases.h", "steps.h", "containers.h", "frames.h"),
+        *("arena.h", "grammar.h", "characters.h"),
+    ),
     flags=("-O3", "-march=native", "-std=c11", "-fPIC", "-shared", "-fvisibility=hidden"),
 )
 _SIGNATURES: Final = {
@@ -251,7 +255,9 @@ class NativeSession:
             return False
         self._flags = flags
         if flags & _FULL:
-            self._restart()
+            # Without memory for a new arena the old one serves for a while.
+            with contextlib.suppress(CapacityError):
+                self._restart()
         return True
 
     def _mask(self) -> int:

@@ -9,6 +9,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 from decoder.arguments.characters import Partial
+from decoder.arguments.filling import shortest_of
 from decoder.arguments.stacks import (
     ArrayFrame,
     DistinctFrame,
@@ -54,8 +55,7 @@ class StackReader:
 
     def shortest(self, completer: Completer) -> bytes:
         """Return the shortest of the stacks' completions."""
-        rests = (self._rest(completer, top) for top in self._tops())
-        return min(rests, key=lambda text: (len(text), text))
+        return shortest_of(lambda top: self._rest(completer, top), self._tops())
 
     def _tops(self) -> list[int]:
         address = ctypes.addressof(self._space)

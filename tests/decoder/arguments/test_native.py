@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from catalog_compiler.arguments.nodes import Array, Literals, Number, Object, Pr
 from decoder.arguments import ArgumentMachine, ArgumentSession, TokenVocabulary, native
 from decoder.arguments.session import bits_of
 from decoder.errors import CapacityError, KernelError, RequestError
+from decoder.native_library import NativeLibrary
 from tests.decoder.arguments.grammars import (
     WORDS,
     all_but,
@@ -26,6 +27,8 @@ from tests.decoder.arguments.grammars import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from catalog_compiler.arguments.nodes import ArgumentGrammar
 
 FRAGMENTS = [
@@ -252,3 +255,55 @@ def test_a_missing_compiler_is_named(
     plain = ArgumentMachine(tables, vocabulary("small"), kernels="reference").begin(root)
     assert plain.forced() == b"1"
     assert isinstance(plain.mask(), np.ndarray)
+
+
+FAILING = """
+#include <stdlib.h>
+static long failing_left = -1;
+static int failing(void) { return failing_left >= 0 && failing_left-- == 0; }
+static void *failing_malloc(size_t n) { return failing() ? NULL : malloc(n); }
+static void *failing_calloc(size_t n, size_t m) { return failing() ? NULL : calloc(n, m); }
+static void *failing_realloc(void *p, size_t n) { return failing() ? NULL : realloc(p, n); }
+#define malloc failing_malloc
+#define calloc failing_calloc
+#define realloc failing_realloc
+#include "machine.c"
+API void am_fail_after(long calls) { failing_left = calls; }
+"""
+
+
+def test_without_memory_there_is_an_error_and_nothing_else_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each allocation of a machine and a session fails once."""
+    source = tmp_path / "failing.c"
+    source.write_text(FAILING)
+    include = f"-I{native._LIBRARY.source.parent}"
+    failing = NativeLibrary("failing", source, (), (*native._LIBRARY.flags, "-Wall", include))
+    monkeypatch.setenv("POINTSMAN_CACHE", str(tmp_path))
+    monkeypatch.setattr(native, "_LIBRARY", failing)
+    monkeypatch.setitem(native._SIGNATURES, "am_fail_after", ("l", ""))
+    native._functions.cache_clear()
+    tables, (root,) = tables_of(grammar(FREE["declared"], literals(1, None)))
+    fail_after = native._functions()["am_fail_after"]
+    text = (b'{"', b"a", b'b": 1, "', b"x", b'": null, "', b"y", b'": 1', b"}")
+    failures = 0
+    for calls in range(200):
+        fail_after(calls)
+        try:
+            here = ArgumentMachine(tables, vocabulary("wide")).begin(root)
+        except (KernelError, CapacityError):
+            failures += 1
+            continue
+        for part in text:
+            for step in (here.mask, here.forced, partial(here.advance_bytes, part)):
+                try:
+                    step()
+                except CapacityError:
+                    failures += 1
+                    step()
+        assert here.finished
+        assert here.shortest() == b""
+    fail_after(-1)
+    native._functions.cache_clear()
+    assert failures > 30

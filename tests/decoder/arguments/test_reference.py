@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,7 @@ from catalog_compiler.arguments.nodes import (
     Union,
 )
 from decoder.arguments import ArgumentMachine, ArgumentSession, TokenVocabulary
-from decoder.errors import KernelError, RequestError
+from decoder.errors import BudgetError, KernelError, RequestError
 from tests.decoder.arguments.grammars import (
     all_but,
     draw_grammar,
@@ -336,6 +337,26 @@ def test_the_rest_of_a_string_is_closed_by_itself() -> None:
     free = session(Object((), all_but(set()), (1,)), literals(1))
     assert free.advance_bytes(b'{"": 1, "')
     assert free.closing() == b'a"'
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Text(None, (1 << 31) - 1),
+        Array((), 1, (1 << 31) - 1),
+        Object((), all_but(set()), (1,), 10_000),
+    ],
+)
+def test_what_can_not_be_completed_within_reason_is_a_budget_error(node: Node) -> None:
+    """Where such a value is one of several options, another one is taken."""
+    with pytest.raises(BudgetError, match="262144 bytes"):
+        session(node, literals(1)).shortest()
+    huge = node if isinstance(node, Text) else replace(node, **_child(node))
+    assert session(Union((1, 2)), huge, literals(None), literals(1)).shortest() == b"null"
+
+
+def _child(node: Node) -> dict[str, object]:
+    return {"rest": 3} if isinstance(node, Array) else {"values": (3,)}
 
 
 def test_tokens_of_several_bytes_are_walked_through() -> None:
