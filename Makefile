@@ -56,6 +56,7 @@ $(READY): requirements.lock pyproject.toml
 kernels: $(READY) ## compile the C kernels for this CPU
 	@echo "==> C kernels"
 	@$(PY) -c 'from decoder.kernels.build import build_library; print(build_library())'
+	@$(PY) -c 'from decoder.arguments.native import LIBRARY; print(LIBRARY.build())'
 
 .PHONY: assets
 assets: $(READY) ## fetch and verify the weights and the demo data

@@ -37,7 +37,7 @@ MAX_MASK_BYTES: Final = 32 << 20
 _REFUSED, _NO_MEMORY = -1, -2
 _ACCEPTS, _FINISHED, _IN_STRING, _CLOSABLE, _FULL = 1, 2, 4, 8, 16
 
-_LIBRARY: Final = NativeLibrary(
+LIBRARY: Final = NativeLibrary(
     name="arguments",
     source=Path(__file__).with_name("machine.c"),
     headers=(
@@ -78,7 +78,7 @@ _TYPES: Final[dict[str, Any]] = {
 @cache
 def _functions() -> dict[str, Any]:
     """Compile, load and declare the library once a process."""
-    library = ctypes.PyDLL(str(_LIBRARY.build()))
+    library = ctypes.PyDLL(str(LIBRARY.build()))
     found: dict[str, Any] = {}
     for name, (taken, given) in _SIGNATURES.items():
         function = getattr(library, name)

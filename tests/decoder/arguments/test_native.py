@@ -278,10 +278,10 @@ def test_without_memory_there_is_an_error_and_nothing_else_changes(
     """Each allocation of a machine and a session fails once."""
     source = tmp_path / "failing.c"
     source.write_text(FAILING)
-    include = f"-I{native._LIBRARY.source.parent}"
-    failing = NativeLibrary("failing", source, (), (*native._LIBRARY.flags, "-Wall", include))
+    include = f"-I{native.LIBRARY.source.parent}"
+    failing = NativeLibrary("failing", source, (), (*native.LIBRARY.flags, "-Wall", include))
     monkeypatch.setenv("POINTSMAN_CACHE", str(tmp_path))
-    monkeypatch.setattr(native, "_LIBRARY", failing)
+    monkeypatch.setattr(native, "LIBRARY", failing)
     monkeypatch.setitem(native._SIGNATURES, "am_fail_after", ("l", ""))
     native._functions.cache_clear()
     tables, (root,) = tables_of(grammar(FREE["declared"], literals(1, None)))
