@@ -195,6 +195,10 @@ class NativeSession:
         self._tokens: dict[int, I32] = {}
         self._mask_bytes = 0
         self._reader = StackReader(self._call, handle)
+        # These are asked for every token.
+        self._ask_mask, self._read_token = self._call["am_mask"], self._call["am_advance_token"]
+        self._bits: int = self._call["am_bits"](handle)
+        self._held_bytes = 4 * machine.words
 
     @property
     def accepts(self) -> bool:
@@ -221,7 +225,12 @@ class NativeSession:
 
     def advance(self, token: int) -> None:
         """See `ArgumentSession`."""
-        if not self._take(self._call["am_advance_token"], token):
+        flags: int = self._read_token(self._handle, token)
+        if flags < _REFUSED:
+            flags = self._mended(flags, self._read_token, token)
+        if flags >= 0:
+            self._stand(flags)
+        else:
             raise refused(token, self._vocabulary.spelling(token))
 
     def advance_bytes(self, text: bytes) -> bool:
@@ -253,29 +262,37 @@ class NativeSession:
         flags = self._checked(read, *text)
         if flags < 0:
             return False
+        self._stand(flags)
+        return True
+
+    def _stand(self, flags: int) -> None:
+        """Keep what C told of where the session stands now."""
         self._flags = flags
         if flags & _FULL:
             # Without memory for a new arena the old one serves for a while.
             with contextlib.suppress(CapacityError):
                 self._restart()
-        return True
 
     def _mask(self) -> int:
         """Return the number of the mask; its bits are kept."""
         if self._mask_bytes > MAX_MASK_BYTES:
             self._forget()
-        number = self._checked(self._call["am_mask"])
+        number: int = self._ask_mask(self._handle)
+        if number < _REFUSED:
+            number = self._mended(number, self._ask_mask)
         if number not in self._masks:
-            held = ctypes.string_at(self._call["am_bits"](self._handle), 4 * self._machine.words)
-            bits = self._masks[number] = np.frombuffer(held, np.uint32)
-            self._mask_bytes += bits.nbytes
+            held = ctypes.string_at(self._bits, self._held_bytes)
+            self._masks[number] = np.frombuffer(held, np.uint32)
+            self._mask_bytes += self._held_bytes
         return number
 
     def _checked(self, function: Any, *arguments: object) -> int:
         """Call, with a new arena where the old one is full; -1 is for the caller."""
         result: int = function(self._handle, *arguments)
-        if result >= _REFUSED:
-            return result
+        return result if result >= _REFUSED else self._mended(result, function, *arguments)
+
+    def _mended(self, result: int, function: Any, *arguments: object) -> int:
+        """Call again with a new arena after an error, or raise it."""
         if result != _NO_MEMORY:
             self._restart()
             result = function(self._handle, *arguments)
