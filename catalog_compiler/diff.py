@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from catalog_compiler import pointers
 from catalog_compiler.likeness import Neighbours, tool_words
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def schema_changes(before: Json, after: Json) -> list[FieldChange]:
         pointer, old, new = stack.pop()
         if isinstance(old, dict) and isinstance(new, dict):
             pairs = [(k, old.get(k, _ABSENT), new.get(k, _ABSENT)) for k in {**old, **new}]
-            stack += [(f"{pointer}/{_escape(k)}", o, n) for k, o, n in reversed(pairs)]
+            stack += [(pointers.join(pointer, k), o, n) for k, o, n in reversed(pairs)]
         elif isinstance(old, list) and isinstance(new, list) and _nested(old) and _nested(new):
             longest = max(len(old), len(new))
             filled = [[*items, *[_ABSENT] * (longest - len(items))] for items in (old, new)]
@@ -167,10 +168,6 @@ def _differ(old: Json, new: Json) -> bool:
 
 def _nested(items: list[Json]) -> bool:
     return any(isinstance(item, dict | list) for item in items)
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _renamed(gone: Sequence[Tool], come: Sequence[Tool]) -> list[ToolChange]:

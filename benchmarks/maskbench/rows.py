@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from catalog_compiler import pointers
 from catalog_compiler.arguments.arrange import plain
 
 if TYPE_CHECKING:
@@ -149,13 +150,7 @@ def _list(value: Any) -> list[Any]:
 def _target(reference: Any, root: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    found = root
-    for part in reference[1:].split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(name)
-        elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
-        else:
-            return None
-    return found
+    try:
+        return pointers.follow(root, pointers.split(pointers.fragment(reference)))
+    except KeyError:
+        return None

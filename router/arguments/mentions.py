@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from catalog_compiler import pointers
 from router.arguments.numerals import numbers_in
 from router.retrieval.words import fold, split_words, stem, terms_of
 
@@ -171,7 +172,7 @@ class Evidence:
         known: dict[str, Json] = {}
         for key, item in value.items():
             member = declared.get(key) or parameters.free(key)
-            place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            place = pointers.join(pointer, key)
             if isinstance(item, dict) and item:
                 below = self._examine(item, member, parameters, place)
                 if below.known:

@@ -7,8 +7,9 @@ laid together. What may be written is the grammar's to say, never this module's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final
+
+from catalog_compiler import pointers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -134,16 +135,10 @@ class Parameters:
         """Return what a local pointer leads to; None where it is another kind of reference."""
         if not reference.startswith("#"):
             return None
-        found: Any = self._root
-        for part in unquote(reference[1:]).split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict) and name in found:
-                found = found[name]
-            elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-                found = found[int(name)]
-            else:
-                return None
-        return found
+        try:
+            return pointers.follow(self._root, pointers.split(pointers.fragment(reference)))
+        except KeyError:
+            return None
 
 
 def _listed(value: Json) -> list[Json]:
