@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from catalog_compiler import pointers
 from catalog_compiler.arguments.arrange import plain
+from catalog_compiler.arguments.values import has_surrogate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -89,11 +90,7 @@ def peer_texts(schema: Any, value: Any) -> tuple[str, ...]:
     for each in values:
         texts[plain(each)] = None
         texts[json.dumps(each, ensure_ascii=False)] = None
-    return tuple(text for text in texts if _has_utf8(text))
-
-
-def _has_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return tuple(text for text in texts if not has_surrogate(text))
 
 
 def _ordered(schemas: Sequence[Any], value: Any, root: Any, turn: int) -> Any:

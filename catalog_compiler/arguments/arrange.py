@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from catalog_compiler.arguments.member import is_text
 from catalog_compiler.arguments.nodes import (
     ITEM_SEPARATOR,
     KEY_SEPARATOR,
@@ -23,17 +24,14 @@ from catalog_compiler.arguments.nodes import (
     Text,
     Union,
 )
+from catalog_compiler.arguments.values import freeze, has_surrogate, number_spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
-Json: TypeAlias = Any
-"""What `json.loads` makes; numbers may be `decimal.Decimal` as well."""
+    from catalog_compiler.arguments.values import Json
 
 MAX_CANDIDATES: Final = 32
-MAX_PLAIN_EXPONENT: Final = 400
-"""Beyond it (doubles end at 308) a number is spelt with an exponent alone."""
-
 _COMMA: Final = ITEM_SEPARATOR.decode()
 _COLON: Final = KEY_SEPARATOR.decode()
 
@@ -87,54 +85,13 @@ def plain(value: Json) -> str:
     raise ValueError(f"{value!r} is no JSON value")
 
 
-def number_spellings(value: float | Decimal) -> tuple[str, ...]:
-    """Return spellings of a number: without exponent, with a fraction, with an exponent.
-
-    Raises:
-        ValueError: it is not finite.
-
-    """
-    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if not exact.is_finite():
-        raise ValueError(f"{value!r} is no JSON number")
-    sign, digits, exponent = exact.as_tuple()
-    assert isinstance(exponent, int)
-    figures = "".join(map(str, digits)).lstrip("0")
-    kept = figures.rstrip("0")
-    exponent += len(figures) - len(kept)
-    if not kept:
-        return ("0", "0.0", "0e0")
-    minus = "-" if sign else ""
-    scientific = f"{minus}{kept[0]}{'.' if kept[1:] else ''}{kept[1:]}e{exponent + len(kept) - 1}"
-    if abs(exponent) > MAX_PLAIN_EXPONENT:
-        return (scientific,)
-    if exponent >= 0:
-        whole = f"{minus}{kept}{'0' * exponent}"
-        return (whole, f"{whole}.0", scientific)
-    padded = kept.rjust(1 - exponent, "0")
-    return (f"{minus}{padded[:exponent]}.{padded[exponent:]}", scientific)
-
-
-def same_value(one: Json, other: Json) -> bool:
-    """Tell whether two JSON values are equal: 1 is 1.0 but not true; members have no order."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float | Decimal) and isinstance(other, int | float | Decimal):
-        return number_spellings(one)[0] == number_spellings(other)[0]
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same_value, one, other))
-    return type(one) is type(other) and bool(one == other)
-
-
 class _Arranger:
     def __init__(self, grammar: ArgumentGrammar, limit: int) -> None:
         self._nodes = grammar.nodes
         self._limit = limit
         # By node and identity: the parts of a value live as long as it does.
         self._found: dict[tuple[int, int], list[_Spelling]] = {}
-        self._literals: dict[int, list[tuple[str, Json]]] = {}
+        self._literals: dict[int, dict[Hashable, str]] = {}
 
     def spell(self, number: int, value: Json) -> list[_Spelling]:
         """Return spellings of a value for a node: one alone where it fits, else all, bounded."""
@@ -161,7 +118,7 @@ class _Arranger:
             case Literals(), _:
                 return self._literal(number, node.texts, value)
             case Text(), str():
-                return [_Spelling(_string(value), _text_fits(node, value))]
+                return [_Spelling(_string(value), is_text(node, value))]
             case Number(), int() | float() | Decimal() if not isinstance(value, bool):
                 return [
                     _Spelling(text, node.automaton.accepts_text(text))
@@ -190,11 +147,14 @@ class _Arranger:
     def _literal(self, number: int, texts: Sequence[bytes], value: Json) -> list[_Spelling]:
         known = self._literals.get(number)
         if known is None:
-            known = self._literals[number] = [
-                (text.decode(), json.loads(text, parse_float=Decimal)) for text in texts
-            ]
-        found = [_Spelling(text, fits=True) for text, other in known if same_value(other, value)]
-        return found[:1] or [_Spelling(plain(value), fits=False)]
+            known = self._literals[number] = {
+                freeze(json.loads(text, parse_float=Decimal)): text.decode() for text in texts
+            }
+        try:
+            found = known.get(freeze(value))
+        except TypeError as error:
+            raise ValueError(f"{value!r} is no JSON value") from error
+        return [_Spelling(found or plain(value), found is not None)]
 
     def _array(self, node: Array, value: Sequence[Json]) -> Iterable[_Spelling]:
         fits = len(value) >= node.min_items and _within(len(value), node.max_items)
@@ -227,7 +187,7 @@ class _Arranger:
         for key, item in value.items():
             if key in declared:
                 continue
-            label = -1 if node.keys is None or not _encodable(key) else node.keys.label(key)
+            label = -1 if node.keys is None or has_surrogate(key) else node.keys.label(key)
             if label < 0:
                 parts.append(_keyed(key, [_Spelling(plain(item), fits=False)]))
             else:
@@ -246,17 +206,8 @@ class _Arranger:
 
 def _keyed(key: str, spellings: Sequence[_Spelling]) -> list[_Spelling]:
     head = f"{_string(key)}{_COLON}"
-    fits = _encodable(key)
+    fits = not has_surrogate(key)
     return [_Spelling(head + spelling.text, fits and spelling.fits) for spelling in spellings]
-
-
-def _text_fits(node: Text, value: str) -> bool:
-    return (
-        _encodable(value)
-        and len(value) >= node.min_chars
-        and _within(len(value), node.max_chars)
-        and (node.automaton is None or node.automaton.accepts_text(value))
-    )
 
 
 def _within(count: int, most: int | None) -> bool:
@@ -265,8 +216,4 @@ def _within(count: int, most: int | None) -> bool:
 
 def _string(text: str) -> str:
     # A lone surrogate has no UTF-8: as an escape it can at least be asked about, and refused.
-    return json.dumps(text, ensure_ascii=not _encodable(text))
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return json.dumps(text, ensure_ascii=has_surrogate(text))

@@ -19,16 +19,20 @@ from catalog_compiler.arguments.nodes import (
     Text,
     Union,
 )  # fmt: skip
-from catalog_compiler.arguments.values import Json, freeze, json_type, scaled
+from catalog_compiler.arguments.values import (
+    Json,
+    freeze,
+    has_surrogate,
+    json_type,
+    number_spellings,
+    scaled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
     from decimal import Decimal
 
     from catalog_compiler.arguments.nodes import ArgumentGrammar
-
-MAX_PLAIN_EXPONENT = 400
-"""Digits that a number is written out with where it has an exponent."""
 
 
 def accepts(grammar: ArgumentGrammar, value: Json) -> bool:
@@ -45,9 +49,11 @@ def _accepts(grammar: ArgumentGrammar, number: int, value: Json) -> bool:
         case Literals():
             return freeze(value) in _values(node.texts)
         case Text():
-            return kind == "string" and _is_text(node, value)
+            return kind == "string" and is_text(node, value)
         case Number():
-            return kind == "number" and any(map(node.automaton.accepts_text, spellings(value)))
+            return kind == "number" and any(
+                map(node.automaton.accepts_text, number_spellings(value))
+            )
         case Array():
             return kind == "array" and _is_array(grammar, node, value)
         case DistinctLiterals():
@@ -69,26 +75,21 @@ def _values(texts: tuple[bytes, ...]) -> frozenset[Hashable]:
 
 
 def spellings(number: float | Decimal) -> Iterator[str]:
-    """Yield texts of a number: written out, with a fraction, and with an exponent."""
+    """Yield texts of a number: written out, with a fraction, and with a whole before an exponent.
+
+    Raises:
+        ValueError: it is not finite.
+
+    """
+    yield from number_spellings(number)[:-1]
     coefficient, exponent = scaled(number)
-    digits, sign = str(abs(coefficient)), "-" if coefficient < 0 else ""
-    if abs(exponent) <= MAX_PLAIN_EXPONENT:
-        if exponent >= 0:
-            whole, fraction = digits + "0" * exponent, ""
-        else:
-            padded = digits.rjust(1 - exponent, "0")
-            whole, fraction = padded[:exponent], padded[exponent:]
-        if fraction:
-            yield f"{sign}{whole}.{fraction}"
-        else:
-            yield sign + whole
-            yield f"{sign}{whole}.0"
-    yield f"{sign}{digits}e{exponent}"
+    yield f"{coefficient}e{exponent}"
 
 
-def _is_text(node: Text, value: str) -> bool:
+def is_text(node: Text, value: str) -> bool:
+    """Tell whether a string node accepts a string."""
     return (
-        not _has_surrogate(value)
+        not has_surrogate(value)
         and len(value) >= node.min_chars
         and (node.max_chars is None or len(value) <= node.max_chars)
         and (node.automaton is None or node.automaton.accepts_text(value))
@@ -118,13 +119,9 @@ def _is_object(grammar: ArgumentGrammar, node: Object, value: dict[str, Json]) -
             number = declared[key].node
         else:
             label = -1 if node.keys is None else node.keys.label(key)
-            if label < 0 or _has_surrogate(key):
+            if label < 0 or has_surrogate(key):
                 return False
             number = node.values[label]
         if not _accepts(grammar, number, each):
             return False
     return True
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 Json: TypeAlias = Any
+"""What `json.loads` makes; numbers may be `decimal.Decimal` as well."""
+
+MAX_PLAIN_EXPONENT: Final = 400
+"""Beyond it (doubles end at 308) a number is spelt with an exponent alone."""
+
 TYPES: Final = ("object", "array", "string", "number", "boolean", "null")
 """The types of JSON values; an integer is a number without a fraction."""
 
@@ -59,6 +64,34 @@ def scaled(number: float | Decimal) -> tuple[int, int]:
     return (-coefficient if sign else coefficient, exponent) if coefficient else (0, 0)
 
 
+def number_spellings(value: float | Decimal) -> tuple[str, ...]:
+    """Return spellings of a number: without exponent, with a fraction, with an exponent.
+
+    Raises:
+        ValueError: it is not finite.
+
+    """
+    exact = decimal(value)
+    if not exact.is_finite():
+        raise ValueError(f"{value!r} is no JSON number")
+    sign, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int)
+    figures = "".join(map(str, digits)).lstrip("0")
+    kept = figures.rstrip("0")
+    exponent += len(figures) - len(kept)
+    if not kept:
+        return ("0", "0.0", "0e0")
+    minus = "-" if sign else ""
+    scientific = f"{minus}{kept[0]}{'.' if kept[1:] else ''}{kept[1:]}e{exponent + len(kept) - 1}"
+    if abs(exponent) > MAX_PLAIN_EXPONENT:
+        return (scientific,)
+    if exponent >= 0:
+        whole = f"{minus}{kept}{'0' * exponent}"
+        return (whole, f"{whole}.0", scientific)
+    padded = kept.rjust(1 - exponent, "0")
+    return (f"{minus}{padded[:exponent]}.{padded[exponent:]}", scientific)
+
+
 def is_whole(number: float | Decimal) -> bool:
     """Tell whether the number has no fraction."""
     return isinstance(number, int) or scaled(number)[1] >= 0
@@ -89,6 +122,11 @@ def freeze(value: Json) -> Hashable:
         case "object":
             return ("object", frozenset((key, freeze(each)) for key, each in value.items()))
     return (json_type(value), value)
+
+
+def has_surrogate(text: str) -> bool:
+    """Tell whether half of a surrogate pair stands in the text, which then has no UTF-8."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def spell(value: Json) -> bytes:

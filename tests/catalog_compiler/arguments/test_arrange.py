@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog_compiler.arguments.arrange import arrange, number_spellings, plain, same_value
+from catalog_compiler.arguments.arrange import arrange, plain
 from catalog_compiler.arguments.automaton import Automaton
 from catalog_compiler.arguments.nodes import (
     ArgumentGrammar,
@@ -24,6 +24,7 @@ from catalog_compiler.arguments.nodes import (
     Text,
     Union,
 )
+from catalog_compiler.arguments.values import freeze, number_spellings
 
 DIGITS = Automaton((0, 48, 58), (0, 1, 0), ((-1, 1), (-1, 1)), (-1, 0))
 FRACTIONS = Automaton(
@@ -36,6 +37,10 @@ A_WORDS = Automaton((0, 97, 98), (0, 1, 0), ((-1, 1), (1, 1)), (-1, 0))
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 LEAF = st.none() | st.booleans() | st.integers() | st.text() | FINITE
 VALUES = st.recursive(LEAF, lambda below: st.lists(below) | st.dictionaries(st.text(), below))
+
+
+def same_value(one: Any, other: Any) -> bool:
+    return freeze(one) == freeze(other)
 
 
 def grammar(*nodes: Node) -> ArgumentGrammar:
