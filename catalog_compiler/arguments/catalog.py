@@ -7,7 +7,7 @@ sets a tool aside: one whose arguments can't be compiled is still routed.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -52,9 +52,9 @@ class ArgumentNotes:
         if self == ArgumentNotes():
             return b""
         record = {
-            "refusal": None if self.refusal is None else _record(self.refusal),
-            "checked_after": [_record(note) for note in self.checked_after],
-            "ignored": [_record(note) for note in self.ignored],
+            "refusal": None if self.refusal is None else asdict(self.refusal),
+            "checked_after": [asdict(note) for note in self.checked_after],
+            "ignored": [asdict(note) for note in self.ignored],
         }
         return json.dumps(record, separators=(",", ":")).encode()
 
@@ -180,12 +180,3 @@ def _finding(kind: findings.Finding, tool: Tool, note: Note) -> Diagnostic:
     place = f"at {note.pointer} of the input schema: " if note.pointer else ""
     message = f"{place}{note.message} ({note.code}): {note.mend}"
     return kind.at(tool.source, tool.pointer, message[:400], tool=tool.name)
-
-
-def _record(note: Note) -> dict[str, str]:
-    return {
-        "code": note.code,
-        "pointer": note.pointer,
-        "message": note.message,
-        "mend": note.mend,
-    }

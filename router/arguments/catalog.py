@@ -7,68 +7,21 @@ its check. Never walks a grammar.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from catalog_compiler.arguments.tables import NONE, grammar_at
 from router.arguments.parameters import Parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Callable, Sequence
 
     from catalog_compiler.arguments.nodes import ArgumentGrammar
+    from catalog_compiler.arguments.schema import Note
+    from catalog_compiler.artifact import CompiledCatalog
     from catalog_compiler.model import Json, Tool
 
 TOOLS_KEPT: Final = 1024
 """Most tools whose look-ups are kept."""
-
-
-class Note(Protocol):
-    """What the compiler says of a schema."""
-
-    @property
-    def code(self) -> str:
-        """A stable identifier."""
-        ...
-
-    @property
-    def pointer(self) -> str:
-        """JSON pointer into the schema."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """What is so."""
-        ...
-
-
-class Notes(Protocol):
-    """What the compiler says of one tool's arguments."""
-
-    @property
-    def refusal(self) -> Note | None:
-        """Why there is no grammar."""
-        ...
-
-    @property
-    def checked_after(self) -> Sequence[Note]:
-        """What the grammar does not enforce."""
-        ...
-
-
-class Compiled(Protocol):
-    """The part of a compiled catalog that arguments need."""
-
-    @property
-    def arguments(self) -> Mapping[str, npt.NDArray[np.generic]]:
-        """The tables."""
-        ...
-
-    def argument_notes(self, index: int) -> Notes:
-        """Return the notes of one tool."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +60,7 @@ class ArgumentCatalog:
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: CompiledCatalog,
         tools: Sequence[Tool],
         make_check: Callable[[Json], Callable[[Json], Sequence[str]]],
     ) -> None:
@@ -142,6 +95,6 @@ class ArgumentCatalog:
             grammar=grammar,
             refusal=notes.refusal,
             parameters=Parameters(tool.input_schema),
-            checked=tuple(notes.checked_after),
+            checked=notes.checked_after,
             errors=self._make_check(tool.input_schema) if notes.checked_after else None,
         )

@@ -99,7 +99,7 @@ def plan(
         context_tokens: most tokens of prompt and text together.
 
     """
-    if tool.refusal is not None or tool.grammar is None:
+    if tool.grammar is None:
         assert tool.refusal is not None
         place = f"{tool.refusal.pointer}: " if tool.refusal.pointer else ""
         return Arguments(

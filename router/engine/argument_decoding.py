@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -42,14 +42,6 @@ NARROWED_KEPT: Final = 256
 """Most narrowed grammars that are kept ready, the latest used of them."""
 
 
-class Grammars(Protocol):
-    """Begins texts under the grammars of one catalog."""
-
-    def begin(self, root: int) -> TokenGrammar:
-        """Return a text of which nothing is written, under the grammar of a root."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class OpenArguments:
     """The arguments of an open catalog.
@@ -62,7 +54,7 @@ class OpenArguments:
     """
 
     catalog: ArgumentCatalog
-    grammars: Grammars
+    grammars: ArgumentMachine
     writer: ArgumentPromptWriter
 
 
@@ -72,9 +64,8 @@ class ArgumentDecoding:
     def __init__(self, model: LoadedModel) -> None:
         """Read the model's vocabulary."""
         self._context_tokens = model.config.context_length
-        spellings = vocabulary_of(model.tokenizer.tokenizer)
-        self._vocabulary = TokenVocabulary(spellings)
-        self._speller = TokenSpeller(model.tokenizer.tokenizer, spellings)
+        self._vocabulary = TokenVocabulary(vocabulary_of(model.tokenizer.tokenizer))
+        self._speller = TokenSpeller(model.tokenizer.tokenizer, self._vocabulary.spellings)
         self._narrowed: OrderedDict[ArgumentGrammar, tuple[ArgumentMachine, int]] = OrderedDict()
 
     def open(self, compiled: CompiledCatalog, catalog: LoadedCatalog) -> OpenArguments:
@@ -90,7 +81,7 @@ class ArgumentDecoding:
             writer=ArgumentPromptWriter(catalog.writer.chat),
         )
 
-    def grammars(self, compiled: CompiledCatalog) -> Grammars:
+    def grammars(self, compiled: CompiledCatalog) -> ArgumentMachine:
         """Return the grammars of a compiled catalog's tools; raises RequestError as `open`."""
         return ArgumentMachine(ArgumentTables.from_arrays(compiled.arguments), self._vocabulary)
 
