@@ -160,12 +160,16 @@ class _OurCompiled:
         return not self._validate(value)
 
 
-class _OurWalk(_BitWalk):
+class _OurWalk:
     def __init__(self, session: Any) -> None:
         self._session = session
+        self._bits = np.zeros(0, np.uint32)
 
     def mask(self) -> None:
-        self.bits = self._session.mask().reshape(1, -1)
+        self._bits = self._session.mask()
+
+    def allows(self, token: int) -> bool:
+        return bool(int(self._bits[token >> 5]) >> (token & 31) & 1)
 
     def advance(self, token: int) -> None:
         self._session.advance(token)

@@ -20,8 +20,9 @@ typedef struct {
   const int32_t *distance, *farthest, *universal, *labels, *depth, *required;
   const int64_t *texts;
   // The vocabulary: its trie, its tokens, and their spellings.
-  const int32_t *vocab_bytes, *vocab_ends, *token_starts, *tokens, *spelling_starts;
-  const uint8_t *spellings;
+  const int32_t *vocab_bytes, *vocab_ends, *token_starts, *tokens;
+  const int32_t *child_starts, *child_nodes, *spelling_starts;
+  const uint8_t *spellings, *child_bytes;
   int64_t vocab_nodes, token_count, vocabulary_size, longest, keys_within_tokens;
 } Grammar;
 

@@ -8,7 +8,7 @@
 enum { ACCEPTS = 1, FINISHED = 2, IN_STRING = 4, CLOSABLE = 8, FULL = 16 };
 enum { FULL_ENTRIES = MAX_ENTRIES / 4 };  // from here on a session should begin a new arena
 
-API int am_version(void) { return 2; }
+API int am_version(void) { return 3; }
 
 API void am_machine_free(Machine *m) {
   if (!m) return;
@@ -51,8 +51,8 @@ static void session_free(Session *s) {
   free(s->w.found.items);
   free(s->rest.items);
   free(s->banned.items);
-  free(s->bits);
   free(s->scratch);
+  free(s->kept);
   free(s);
 }
 
@@ -60,14 +60,14 @@ API void am_session_free(Session *s) {
   if (s) session_free(s);
 }
 
-API Session *am_session_new(Machine *m, int32_t root) {
+API Session *am_session_new(Machine *m, int32_t root, uint32_t *bits) {
   Session *s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->m = m;
   s->w.g = &m->g;
-  s->bits = calloc((size_t)m->words, sizeof(uint32_t));
+  s->bits = bits;
   s->scratch = calloc((size_t)m->words, sizeof(uint32_t));
-  if (!s->bits || !s->scratch || arena_begin(&s->w.arena) || yield_value(&s->w, root, 0, 0) ||
+  if (!s->scratch || arena_begin(&s->w.arena) || yield_value(&s->w, root, 0, 0) ||
       config_of_found(&s->w, &s->config)) {
     session_free(s);
     return NULL;
@@ -117,22 +117,20 @@ API int am_advance_token(Session *s, int64_t token) {
   return first == end ? REFUSED : am_advance(s, g->spellings + first, end - first);
 }
 
-// The number of the mask that the session has now; equal numbers are equal masks. Where the
-// number is new, its bits are in am_bits until the next call.
+// The number of the mask that the session has now; equal numbers are equal masks. Its bits are
+// written to where am_session_new was told.
 API int am_mask(Session *s) {
   int32_t plain;
   TRY(plainest_config(s, s->config, &plain));
   int32_t known = config_at(&s->w.arena, plain)->mask;
-  if (known >= 0) return known;
+  if (known != NONE) {
+    int64_t words = s->m->words;
+    memcpy(s->bits, s->kept + (known - s->first_kept) * words, sizeof(uint32_t) * (size_t)words);
+    return known;
+  }
   TRY(mark(s, plain));
-  return config_at(&s->w.arena, plain)->mask = s->next_mask++;
-}
-
-API const uint32_t *am_bits(const Session *s) { return s->bits; }
-
-// Forget which masks were given, since the caller did.
-API void am_forget_masks(Session *s) {
-  for (int32_t i = 0; i < s->w.arena.configs.count; i++) config_at(&s->w.arena, i)->mask = -1;
+  TRY(keep_mask(s, plain));
+  return config_at(&s->w.arena, plain)->mask;
 }
 
 // The tokens of a mask, ascending; how many.
@@ -268,6 +266,7 @@ API int am_restart(Session *s) {
     return failed;
   }
   s->config = config;
+  s->first_kept = s->next_mask;  // no configuration of the new arena has a mask
   arena_free(&old);
   return OK;
 }

@@ -13,9 +13,11 @@ typedef struct {
   Walker w;
   Machine *m;
   int32_t config;
-  uint32_t *bits;     // of the mask that was asked for last
+  uint32_t *bits;     // the mask that is being made, or was asked for last
   uint32_t *scratch;  // a Base's bits without the keys that are used
-  int32_t next_mask;
+  int32_t next_mask, first_kept;
+  uint32_t *kept;     // masks first_kept and on, one after the other
+  int64_t kept_capacity;
   List rest, banned;
 } Session;
 
@@ -189,9 +191,9 @@ static int walk(Session *s, int32_t config, int32_t node) {
   }
   uint32_t can[8];
   candidates(&s->w, config, can);
-  for (int32_t c = node + 1; c < end; c = g->vocab_ends[c]) {
-    int byte = g->vocab_bytes[c];
-    int32_t after;
+  for (int32_t i = g->child_starts[node]; i < g->child_starts[node + 1]; i++) {
+    int byte = g->child_bytes[i];
+    int32_t after, c = g->child_nodes[i];
     if (!(can[byte >> 5] >> (byte & 31) & 1)) continue;
     TRY(step_config(&s->w, config, byte, &after));
     if (!after) continue;
@@ -230,6 +232,33 @@ static int mark(Session *s, int32_t config) {
   int32_t rest;
   TRY(put_config(a, s->rest.items, s->rest.count, &rest));
   return walk(s, rest, 0);
+}
+
+enum { MAX_MASK_BYTES = 32 << 20 };  // of the masks that a session keeps
+
+// Forget which masks were made. Numbers are not given again, since the caller may know them.
+static void forget_masks(Session *s) {
+  for (int32_t i = 0; i < s->w.arena.configs.count; i++) config_at(&s->w.arena, i)->mask = NONE;
+  s->first_kept = s->next_mask;
+}
+
+// Keep the mask that was made last, as a configuration's.
+static int keep_mask(Session *s, int32_t config) {
+  int64_t words = s->m->words, count = s->next_mask - s->first_kept;
+  if ((count + 1) * words * (int64_t)sizeof(uint32_t) > MAX_MASK_BYTES) {
+    forget_masks(s);
+    count = 0;
+  }
+  if (count == s->kept_capacity) {
+    int64_t capacity = count ? count * 2 : 8;
+    uint32_t *more = realloc(s->kept, sizeof(uint32_t) * (size_t)(capacity * words));
+    if (!more) return NO_MEMORY;
+    s->kept = more;
+    s->kept_capacity = capacity;
+  }
+  memcpy(s->kept + count * words, s->bits, sizeof(uint32_t) * (size_t)words);
+  config_at(&s->w.arena, config)->mask = s->next_mask++;
+  return OK;
 }
 
 #endif

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from decoder.arguments.vocabulary import TokenVocabulary
     from decoder.kernels.base import I32
 
-VERSION: Final = 2
-MAX_MASK_BYTES: Final = 32 << 20
-"""Bound on the masks that a session keeps; beyond it they are dropped together."""
+VERSION: Final = 3
+MAX_TOKENS_BYTES: Final = 32 << 20
+"""Bound on the lists of tokens that a session keeps; beyond it they are dropped together."""
 
 _REFUSED, _NO_MEMORY = -1, -2
 _ACCEPTS, _FINISHED, _IN_STRING, _CLOSABLE, _FULL = 1, 2, 4, 8, 16
@@ -50,15 +50,13 @@ _SIGNATURES: Final = {
     "am_version": ("", "i"),
     "am_machine_new": ("pp", "p"),
     "am_machine_free": ("p", ""),
-    "am_session_new": ("pi", "p"),
+    "am_session_new": ("pip", "p"),
     "am_session_free": ("p", ""),
     "am_flags": ("p", "i"),
     "am_advance": ("psl", "i"),
     "am_advance_token": ("pl", "i"),
     "am_mask": ("p", "i"),
-    "am_bits": ("p", "p"),
-    "am_forget_masks": ("p", ""),
-    "am_tokens": ("slp", "i"),
+    "am_tokens": ("plp", "i"),
     "am_forced": ("ppl", "i"),
     "am_restart": ("p", "i"),
     "am_tops": ("ppl", "i"),
@@ -136,8 +134,11 @@ class NativeMachine:
             vocabulary.ends,
             vocabulary.token_starts,
             vocabulary.tokens,
+            vocabulary.child_starts,
+            vocabulary.child_nodes,
             starts,
             spellings,
+            vocabulary.bytes[vocabulary.child_nodes].astype(np.uint8),
         ]
         # C reads these as long as the machine lives.
         self._kept = [np.ascontiguousarray(array) for array in arrays]
@@ -164,9 +165,9 @@ class NativeMachine:
         self._space = (ctypes.c_int32 * vocabulary.size)()
         self._address = ctypes.addressof(self._space)
 
-    def tokens_of(self, bits: NDArray[np.uint32]) -> I32:
-        """Return the tokens of a mask, ascending; not to be written to."""
-        count = self.call["am_tokens"](bits.tobytes(), len(bits), self._address)
+    def tokens_of(self, bits: int) -> I32:
+        """Return the tokens of the mask at an address, ascending; not to be written to."""
+        count = self.call["am_tokens"](bits, self.words, self._address)
         return np.frombuffer(ctypes.string_at(self._address, 4 * count), np.int32)
 
 
@@ -185,20 +186,21 @@ class NativeSession:
         self._vocabulary = vocabulary
         self._completer = completer
         self._call = machine.call
-        handle = self._call["am_session_new"](machine.handle, root)
+        bits = np.zeros(machine.words, np.uint32)  # C writes each mask here
+        self._bits: int = bits.ctypes.data
+        self._mask = bits.view()
+        self._mask.flags.writeable = False
+        handle = self._call["am_session_new"](machine.handle, root, self._bits)
         if not handle:
             raise CapacityError("no memory for a session; wait for a request to finish")
         self._handle: int = handle
         weakref.finalize(self, _free_session, machine, handle)
         self._flags: int = self._call["am_flags"](handle)
-        self._masks: dict[int, NDArray[np.uint32]] = {}
         self._tokens: dict[int, I32] = {}
-        self._mask_bytes = 0
+        self._tokens_bytes = 0
         self._reader = StackReader(self._call, handle)
         # These are asked for every token.
         self._ask_mask, self._read_token = self._call["am_mask"], self._call["am_advance_token"]
-        self._bits: int = self._call["am_bits"](handle)
-        self._held_bytes = 4 * machine.words
 
     @property
     def accepts(self) -> bool:
@@ -212,16 +214,19 @@ class NativeSession:
 
     def allowed(self) -> I32:
         """See `ArgumentSession`."""
-        number = self._mask()
+        number = self._make_mask()
         found = self._tokens.get(number)
         if found is None:
-            found = self._tokens[number] = self._machine.tokens_of(self._masks[number])
-            self._mask_bytes += found.nbytes
+            if self._tokens_bytes > MAX_TOKENS_BYTES:
+                self._forget()
+            found = self._tokens[number] = self._machine.tokens_of(self._bits)
+            self._tokens_bytes += found.nbytes
         return found
 
     def mask(self) -> NDArray[np.uint32]:
-        """See `ArgumentSession`. It must not be written to."""
-        return self._masks[self._mask()]
+        """See `ArgumentSession`."""
+        self._make_mask()
+        return self._mask
 
     def advance(self, token: int) -> None:
         """See `ArgumentSession`."""
@@ -273,18 +278,10 @@ class NativeSession:
             with contextlib.suppress(CapacityError):
                 self._restart()
 
-    def _mask(self) -> int:
-        """Return the number of the mask; its bits are kept."""
-        if self._mask_bytes > MAX_MASK_BYTES:
-            self._forget()
+    def _make_mask(self) -> int:
+        """Have the mask made and return its number."""
         number: int = self._ask_mask(self._handle)
-        if number < _REFUSED:
-            number = self._mended(number, self._ask_mask)
-        if number not in self._masks:
-            held = ctypes.string_at(self._bits, self._held_bytes)
-            self._masks[number] = np.frombuffer(held, np.uint32)
-            self._mask_bytes += self._held_bytes
-        return number
+        return number if number >= 0 else self._mended(number, self._ask_mask)
 
     def _checked(self, function: Any, *arguments: object) -> int:
         """Call, with a new arena where the old one is full; -1 is for the caller."""
@@ -313,10 +310,8 @@ class NativeSession:
         self._flags = self._call["am_flags"](self._handle)
 
     def _forget(self) -> None:
-        self._call["am_forget_masks"](self._handle)
-        self._masks.clear()
         self._tokens.clear()
-        self._mask_bytes = 0
+        self._tokens_bytes = 0
 
 
 def _free_session(machine: NativeMachine, handle: int) -> None:

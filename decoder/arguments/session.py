@@ -48,7 +48,10 @@ class ArgumentSession(Protocol):
         ...
 
     def mask(self) -> NDArray[np.uint32]:
-        """Return the same as bits: (ceil(v/32),) uint32, token t is bit t%32 of word t//32."""
+        """Return the same as bits: (ceil(v/32),) uint32, token t is bit t%32 of word t//32.
+
+        It must not be written to. Each call may write its mask to the same memory.
+        """
         ...
 
     def advance(self, token: int) -> None:

@@ -184,7 +184,15 @@ static void candidates(const Walker *w, int32_t config, uint32_t bits[8]) {
         break;
       }
       case LITERAL: place = f->node; break;
-      case DIGITS: memset(bits, 0xFF, 4 * sizeof(uint32_t)); break;
+      case DIGITS: {
+        const int32_t *row = automaton_row(g, f->node);
+        for (int32_t k = row[0]; k < row[1] && g->interval_starts[k] < 0x80; k++) {
+          if (interval_target(g, row, f->a, k) == NONE) continue;
+          int32_t end = k + 1 < row[1] ? g->interval_starts[k + 1] : 0x80;
+          for (int32_t byte = g->interval_starts[k]; byte < end && byte < 0x80; byte++) CAN(byte);
+        }
+        break;
+      }
       case STRING:
       case FREE_KEY: memset(bits, 0xFF, 8 * sizeof(uint32_t)); break;
       case LIST: CAN(','); CAN(' '); CAN(']'); break;

@@ -47,6 +47,8 @@ class TokenVocabulary:
         token_starts: (n+1,) int32: the tokens of node k are `tokens[token_starts[k]:
             token_starts[k+1]]`, those at and below it end at token_starts[ends[k]].
         tokens: int32 token ids by their bytes, equal ones by id.
+        child_starts, child_nodes: (n+1,) and (n-1,) int32: the children of node k again, side by
+            side, as `child_nodes[child_starts[k]:child_starts[k+1]]`.
 
     Raises:
         RequestError: no token has bytes.
@@ -82,6 +84,10 @@ class TokenVocabulary:
         self.ends: I32 = np.array(ends, np.int32)
         self.token_starts: I32 = np.array([*starts, len(known)], np.int32)
         self.tokens: I32 = np.array([token for _, token in known], np.int32)
+        above = np.array(parents[1:], np.int32)
+        self.child_nodes: I32 = (np.argsort(above, kind="stable") + 1).astype(np.int32)
+        self.child_starts: I32 = np.zeros(len(letters) + 1, np.int32)
+        self.child_starts[1:] = np.cumsum(np.bincount(above, minlength=len(letters)))
 
     @cached_property
     def children(self) -> list[list[tuple[int, int]]]:

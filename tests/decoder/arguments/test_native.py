@@ -209,14 +209,32 @@ def test_too_many_ways_to_read_are_an_error_and_the_session_stays() -> None:
     assert here.finished
 
 
-def test_masks_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_of_tokens_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are dropped together, and worked out again."""
-    monkeypatch.setattr(native, "MAX_MASK_BYTES", 2000)
+    monkeypatch.setattr(native, "MAX_TOKENS_BYTES", 2000)
     here = session(Array((), 1), Text())
     for text in (b"[", b'"', b"a", b'"', b", ", b'"', b'"', b"]"):
         assert here.advance_bytes(text)
         assert here.mask().tolist() == bits_of(here.allowed(), vocabulary("wide").size).tolist()
-        assert sum(mask.nbytes for mask in here._masks.values()) <= 4000  # type: ignore[attr-defined]
+        assert sum(one.nbytes for one in here._tokens.values()) <= 4000  # type: ignore[attr-defined]
+
+
+def test_masks_are_kept_within_a_bound() -> None:
+    """More of them than C keeps, each once more where the first of them are gone."""
+    size = 1 << 20
+    spellings: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    wide = TokenVocabulary([*spellings, *[None] * (size - 256)])  # 128 KiB a mask: 256 are kept
+    text = b"".join(b"%03d" % number for number in range(130))
+    tables, (root,) = tables_of(grammar(Literals((text,))))
+    machine = ArgumentMachine(tables, wide)
+    here = machine.begin(root)
+    for byte in text:
+        mask = here.mask()
+        assert mask[byte >> 5] == 1 << (byte & 31)
+        assert mask.sum() == mask[byte >> 5]
+        assert here.allowed().tolist() == [byte]
+        here.advance(byte)
+    assert here.finished
 
 
 def test_masks_are_not_to_be_written_to() -> None:
