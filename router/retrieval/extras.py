@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from catalog_compiler.model import Tool
     from router.retrieval.semantic import Embedder
 
-INDEX_VERSION: Final = 1
+INDEX_VERSION: Final = 2
 """Raised whenever the indices of equal tools may come out otherwise than before."""
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[np.generic]]

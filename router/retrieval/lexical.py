@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from router.retrieval.exclusions import split_exclusions
 from router.retrieval.words import terms_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class LexicalConfig:
         parameter_weight: the same for parameter names and descriptions and enum values.
         saturation: BM25's k1, how soon further occurrences stop counting.
         length_penalty: BM25's b, 0 (none) to 1, on the weighted length.
+        exclusion_weight: what a term of "do not use it for ..." takes away, as a share of what it
+            would give. Set, not fitted: hardly any labelled query runs into one.
 
     """
 
@@ -52,10 +55,12 @@ class LexicalConfig:
     parameter_weight: float = 0.6
     saturation: float = 0.6
     length_penalty: float = 0.6
+    exclusion_weight: float = 0.5
 
     def __post_init__(self) -> None:
         """Refuse constants for which BM25 is not defined."""
-        if min(self.name_weight, self.parameter_weight) < 0 or self.saturation <= 0:
+        weights = (self.name_weight, self.parameter_weight, self.exclusion_weight)
+        if min(weights) < 0 or self.saturation <= 0:
             raise ValueError("LexicalConfig: weights must be >= 0 and saturation > 0")
         if not 0 <= self.length_penalty <= 1:
             raise ValueError("LexicalConfig: length_penalty must lie in 0..1")
@@ -101,7 +106,8 @@ class LexicalIndex:
         terms: term -> row.
         offsets: (terms+1,) int64, the postings of row r are ``offsets[r]:offsets[r+1]``.
         tools: (postings,) int32 tool indices, ascending within a row.
-        impacts: (postings,) int32, the BM25 part of that term in that tool, in `IMPACT_UNIT`.
+        impacts: (postings,) int32, the BM25 part of that term in that tool, in `IMPACT_UNIT`;
+            below 0 where the term only stands in what the tool is said not to be for.
         tool_count: tools of the catalog, with or without terms.
 
     """
@@ -176,7 +182,8 @@ def build_lexical_index(tools: Sequence[Tool], config: LexicalConfig | None = No
 
     The inverse document frequency of a term counts names, titles and descriptions; parameter
     texts only where a term stands in no description (boiler-plate parameters repeated over a
-    whole API would otherwise hide a telling word).
+    whole API would otherwise hide a telling word). A term that the tool has only in what it is said
+    not to be for counts against it.
     """
     config = config or LexicalConfig()
     rows: dict[str, int] = {}
@@ -184,22 +191,29 @@ def build_lexical_index(tools: Sequence[Tool], config: LexicalConfig | None = No
     owners: list[int] = []
     weights: list[float] = []
     described: list[bool] = []
+    excluded: list[bool] = []
     for index, tool in enumerate(tools):
-        prose = " ".join((tool.title, tool.description, tool.namespace, *tool.aliases))
+        spoken_for, against = split_exclusions(_clip(tool.description))
+        prose = " ".join((tool.title, spoken_for, tool.namespace, *tool.aliases))
         name_terms = Counter(terms_of(tool.name)[:MAX_TERMS_PER_FIELD])
         prose_terms = Counter(terms_of(_clip(prose))[:MAX_TERMS_PER_FIELD])
         parameters = " ".join(parameter_texts(tool.input_schema))
         parameter_terms = Counter(terms_of(_clip(parameters))[:MAX_TERMS_PER_FIELD])
-        for term in name_terms.keys() | prose_terms.keys() | parameter_terms.keys():
+        told = name_terms.keys() | prose_terms.keys() | parameter_terms.keys()
+        exclusions = Counter(terms_of(_clip(against))[:MAX_TERMS_PER_FIELD])
+        for term in told | exclusions.keys():
             term_ids.append(rows.setdefault(term, len(rows)))
             owners.append(index)
             weights.append(
                 config.name_weight * name_terms[term]
                 + prose_terms[term]
                 + config.parameter_weight * parameter_terms[term]
+                if term in told
+                else exclusions[term]
             )
-            described.append(term in name_terms or term in prose_terms)
-    return _pack(rows, (term_ids, owners, weights, described), len(tools), config)
+            described.append(term in name_terms or term in prose_terms or term in exclusions)
+            excluded.append(term not in told)
+    return _pack(rows, (term_ids, owners, weights, described, excluded), len(tools), config)
 
 
 def _clip(text: str) -> str:
@@ -209,7 +223,7 @@ def _clip(text: str) -> str:
 
 def _pack(
     rows: dict[str, int],
-    columns: tuple[list[int], list[int], list[float], list[bool]],
+    columns: tuple[list[int], list[int], list[float], list[bool], list[bool]],
     tool_count: int,
     config: LexicalConfig,
 ) -> LexicalIndex:
@@ -234,7 +248,8 @@ def _pack(
         1 - config.length_penalty + config.length_penalty * length / mean_length
     )
     gain = occurrences * (config.saturation + 1) / (occurrences + norm[owner])
-    impacts = np.rint(rarity[term] * gain / IMPACT_UNIT).astype(np.int32)
+    sign = np.where(np.array(columns[4], dtype=bool)[order], -config.exclusion_weight, 1.0)
+    impacts = np.rint(sign * rarity[term] * gain / IMPACT_UNIT).astype(np.int32)
     return LexicalIndex(
         terms={text: row for row, text in enumerate(ordered)},
         offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
