@@ -55,7 +55,7 @@ def test_an_exclusion_is_no_reason_to_choose_the_tool():
 
 
 def test_a_word_on_both_sides_speaks_for_the_tool():
-    """ "Heats milk ... not for sour milk" is still about milk."""
+    """A pan that "heats milk, not for sour milk" is still about milk."""
     tools = (
         make_tool("pan", "Heats milk. Not for sour milk."),
         make_tool("lamp", "Lights a room."),
