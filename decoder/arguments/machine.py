@@ -57,8 +57,12 @@ class ArgumentMachine:
                 f"there is no node {root}; nodes are numbered 0 to {len(self.tables.nodes) - 1}, "
                 "and -1 stands for arguments that are refused"
             )
-        if not self._grammar.fits(root, 0):
+        if not self.fits(root):
             raise RequestError(f"node {root} has no value within the bound on nesting")
         if self._native is not None:
             return NativeSession(self._native, self.vocabulary, self._completer, root)
         return ReferenceSession(self._grammar, self.vocabulary, self._completer, root)
+
+    def fits(self, root: int) -> bool:
+        """Tell whether some value of a node keeps the bound on nesting."""
+        return self._grammar.fits(root, 0)

@@ -27,23 +27,18 @@ from typing import TYPE_CHECKING, Final
 
 from catalog_compiler import pointers
 from router.arguments.numerals import numbers_in
+from router.arguments.parameters import QUOTED
 from router.retrieval.words import fold, split_words, stem, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_compiler.model import Json
     from router.arguments.parameters import Parameter, Parameters
 
 SHARE: Final = 0.5
 """Share of a text's telling words, and of a list's items, from which on it counts as there."""
 
-_QUOTED: Final = re.compile(r"\"[^\"]+\"|“[^”]+”|`[^`]+`|(?<!\w)'[^']+'(?!\w)")
 _PROPER: Final = re.compile(r"(?<![.!?\n\"'] )(?<!^)\b[A-Z][\w'-]*(?:[ ,]+[A-Z][\w'-]*)*")
 """Capitalised words in a row that do not begin a sentence."""
-
-_DEFAULT: Final = re.compile(r"\b[Dd]efault")
-"""What a description says from here on is what holds where nothing is asked for."""
 
 _SHAPES: Final = {
     "email": re.compile(r"\S@\S"),
@@ -75,6 +70,8 @@ _DATE: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}[:/]\d{2}.*|\d{1,2}/\d{1,2}/\d{2,4}"
 )
 _DATE_FORMATS: Final = frozenset({"date", "date-time", "time", "duration"})
+_NUMERIC: Final = frozenset({"integer", "number"})
+_TEXTUAL: Final = frozenset({"string"})
 _DATE_KEYS: Final = frozenset({"date", "time", "day", "when", "start", "end"})
 
 
@@ -112,14 +109,15 @@ class Evidence:
         }
         self._count = len(numbers_in(self._text))
         self._dated = bool(_WHEN & set(self._words)) or any(w in _MONTHS for w in self._words)
-        self._texts = len(_QUOTED.findall(self._text)) + len(_PROPER.findall(self._text))
+        self._texts = len(QUOTED.findall(self._text)) + len(_PROPER.findall(self._text))
         self._served: Counter[str] = Counter()
 
     def mentions(self, parameter: Parameter, parameters: Parameters) -> bool:
         """Tell whether the request speaks of one of the top parameters."""
         if set(terms_of(parameter.key)) & self._stems:
             return True
-        if any(self._names(choice, whole=True) for choice in _choices(parameter)):
+        choices = parameters.choices(parameter).candidates(self._stems, self._numbers)
+        if any(self._names(choice, whole=True) for choice in choices):
             return True
         shape = _SHAPES.get(parameter.text_format)
         if shape is not None:
@@ -128,11 +126,10 @@ class Evidence:
         if parameter.choices or not kinds:
             return False
         if "string" not in kinds:
-            numeric = {"integer", "number"}
-            return bool(kinds & numeric) and self._count > _required(parameters, numeric)
+            return bool(kinds & _NUMERIC) and self._count > parameters.required(_NUMERIC)
         if parameter.text_format in _DATE_FORMATS or _DATE_KEYS & set(split_words(parameter.key)):
             return self._dated or bool(_DATE.search(self._text))
-        return self._texts > _required(parameters, {"string"})
+        return self._texts > parameters.required(_TEXTUAL)
 
     def examine(self, value: dict[str, Json], parameters: Parameters) -> Found:
         """Tell what of some arguments is in the request."""
@@ -228,20 +225,3 @@ class Evidence:
 def _same(value: Json, other: Json) -> bool:
     """Tell whether two JSON values are one, numbers compared as they are written."""
     return json.dumps(value, default=float, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _choices(parameter: Parameter) -> Iterator[str]:
-    """Yield the texts that the schema, or its description in quotes, names as values."""
-    for choice in parameter.choices:
-        if isinstance(choice, str):
-            yield choice
-    for quoted in _QUOTED.findall(_DEFAULT.split(parameter.description, maxsplit=1)[0]):
-        yield quoted[1:-1]
-
-
-def _required(parameters: Parameters, kinds: set[str]) -> int:
-    """Count the required parameters of some types whose values are not chosen from a list."""
-    return sum(
-        each.required and not each.choices and bool(kinds & set(each.types))
-        for each in parameters.top
-    )

@@ -28,13 +28,12 @@ class Narrowed:
 
     Attributes:
         grammar: accepts some of what the whole one accepts.
-        closed: paths of the members that were closed: keys joined by ".", "[]" for items
-            (``labels[].colour``).
+        closed: the members that were closed, wherever the same subschemas are in the arguments.
 
     """
 
     grammar: ArgumentGrammar
-    closed: frozenset[str]
+    closed: frozenset[Parameter]
 
 
 def narrowed(
@@ -52,7 +51,7 @@ def narrowed(
 
     """
     work = _Narrowing(grammar, parameters, spoken_of, list(grammar.nodes))
-    root = work.visit(grammar.root, parameters.arguments, "", 1)
+    root = work.visit(grammar.root, parameters.arguments, 1)
     if not work.closed:
         return Narrowed(grammar, frozenset())
     return Narrowed(_reachable(work.nodes, root), frozenset(work.closed))
@@ -60,58 +59,72 @@ def narrowed(
 
 @dataclass(slots=True)
 class _Narrowing:
-    """`nodes` grows by what is narrowed; a node that is not stays where it was."""
+    """`nodes` grows by what is narrowed; a node that is not stays where it was.
+
+    Each node is narrowed once for each depth and what is known below it, however many ways lead
+    there and whatever they are called.
+    """
 
     grammar: ArgumentGrammar
     parameters: Parameters
     spoken_of: Callable[[Parameter], bool]
     nodes: list[Node]
-    closed: set[str] = field(default_factory=set)
+    closed: set[Parameter] = field(default_factory=set)
+    open: dict[Parameter, bool] = field(default_factory=dict)
+    places: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
 
-    def visit(self, position: int, parameter: Parameter, path: str, depth: int) -> int:
+    def visit(self, position: int, parameter: Parameter, depth: int) -> int:
         """Return where the narrowed node is."""
+        if not isinstance(self.grammar.nodes[position], Object | Array | Union):
+            return position
+        members, items = self.parameters.members(parameter), self.parameters.items(parameter)
+        place = (position, id(members), id(items), depth)  # the parameters keep both alive
+        if place not in self.places:
+            self.places[place] = self._narrow(position, parameter, depth)
+        return self.places[place]
+
+    def _narrow(self, position: int, parameter: Parameter, depth: int) -> int:
         node = self.grammar.nodes[position]
         made: Node = node
         match node:
             case Object():
-                made = self._object(node, parameter, path, depth)
+                made = self._object(node, parameter, depth)
             case Array(prefix=(), rest=int(rest)) if depth < MAX_DEPTH:
-                items = self.parameters.items(parameter)
-                below = self.visit(rest, items, f"{path}[]", depth + 1)
+                below = self.visit(rest, self.parameters.items(parameter), depth + 1)
                 made = replace(node, rest=below)
             case Union(options):
-                each = (self.visit(option, parameter, path, depth) for option in options)
+                each = (self.visit(option, parameter, depth) for option in options)
                 made = Union(tuple(each))
         if made == node:
             return position
         self.nodes.append(made)
         return len(self.nodes) - 1
 
-    def _object(self, node: Object, parameter: Parameter, path: str, depth: int) -> Object:
+    def _object(self, node: Object, parameter: Parameter, depth: int) -> Object:
         known = {member.key: member for member in self.parameters.members(parameter)}
         kept, closed = [], set()
         for each in node.properties:
             member = known.get(each.key)
-            below = f"{path}.{each.key}" if path else each.key
-            if member is None or each.required or self.spoken_of(member):
+            if member is None or each.required or self._is_open(member):
                 kept.append(each)
             else:
-                closed.add(below)
-        if node.keys is None and len(kept) < node.min_properties:
+                closed.add(member)
+        if len(kept) < node.min_properties:  # free keys may be too few, and say less
             kept, closed = list(node.properties), set()
         self.closed |= closed
         if depth < MAX_DEPTH:
-            kept = [self._member(each, known, path, depth) for each in kept]
+            kept = [self._member(each, known.get(each.key), depth) for each in kept]
         return replace(node, properties=tuple(kept))
 
-    def _member(
-        self, each: Property, known: dict[str, Parameter], path: str, depth: int
-    ) -> Property:
-        member = known.get(each.key)
+    def _member(self, each: Property, member: Parameter | None, depth: int) -> Property:
         if member is None:
             return each
-        below = f"{path}.{each.key}" if path else each.key
-        return replace(each, node=self.visit(each.node, member, below, depth + 1))
+        return replace(each, node=self.visit(each.node, member, depth + 1))
+
+    def _is_open(self, member: Parameter) -> bool:
+        if member not in self.open:
+            self.open[member] = self.spoken_of(member)
+        return self.open[member]
 
 
 def _reachable(nodes: list[Node], root: int) -> ArgumentGrammar:

@@ -6,25 +6,33 @@ laid together. What may be written is the grammar's to say, never this module's.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from catalog_compiler import pointers
+from router.retrieval.words import split_words, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from catalog_compiler.model import Json
 
 MAX_STEPS: Final = 64
 """Most references and alternatives that are followed for one parameter (recursive schemas)."""
 
+QUOTED: Final = re.compile(r"\"[^\"]+\"|“[^”]+”|`[^`]+`|(?<!\w)'[^']+'(?!\w)")
+
+_DEFAULT: Final = re.compile(r"\b[Dd]efault")
+"""What a description says from here on is what holds where nothing is asked for."""
+
 _ALTERNATIVES: Final = ("allOf", "anyOf", "oneOf")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
-    """One place of the arguments, as far as it is known.
+    """One place of the arguments, as far as it is known; equal to itself alone.
 
     Attributes:
         key: its member's key; "" for the arguments themselves and for items.
@@ -49,7 +57,10 @@ class Parameter:
 
 
 class Parameters:
-    """Reads the parameters of one tool's schema.
+    """Reads the parameters of one tool's schema, each once.
+
+    The same subschemas give the same `Parameter`, however many ways lead there, so that what is
+    worked out for one can be kept, and recursion comes round.
 
     Args:
         schema: the tool's input schema.
@@ -58,11 +69,43 @@ class Parameters:
 
     def __init__(self, schema: Json) -> None:
         self._root = schema
+        self._members: dict[tuple[int, ...], tuple[Parameter, ...]] = {}
+        self._items: dict[tuple[int, ...], Parameter] = {}
+        self._choices: dict[Parameter, ChoiceIndex] = {}
+        self._required: dict[frozenset[str], int] = {}
         self.arguments = self._parameter("", schema, required=True)
         self.top = self.members(self.arguments)
 
     def members(self, parent: Parameter) -> tuple[Parameter, ...]:
         """Return the declared members of an object, in order."""
+        place = _identity(parent, ("properties", "required"))
+        if place not in self._members:
+            self._members[place] = self._read_members(parent)
+        return self._members[place]
+
+    def items(self, parent: Parameter) -> Parameter:
+        """Return what is known of an array's items."""
+        place = _identity(parent, ("prefixItems", "items"))
+        if place not in self._items:
+            self._items[place] = self._read_items(parent)
+        return self._items[place]
+
+    def required(self, kinds: frozenset[str]) -> int:
+        """Count the required top parameters of some types whose values are not listed."""
+        if kinds not in self._required:
+            self._required[kinds] = sum(
+                each.required and not each.choices and bool(kinds & set(each.types))
+                for each in self.top
+            )
+        return self._required[kinds]
+
+    def choices(self, parameter: Parameter) -> ChoiceIndex:
+        """Return the texts that the schema, or its description in quotes, names as values."""
+        if parameter not in self._choices:
+            self._choices[parameter] = ChoiceIndex(_named_choices(parameter))
+        return self._choices[parameter]
+
+    def _read_members(self, parent: Parameter) -> tuple[Parameter, ...]:
         found: dict[str, list[Json]] = {}
         required: set[str] = set()
         for schema in parent.schemas:
@@ -78,8 +121,7 @@ class Parameters:
             for key, members in found.items()
         )
 
-    def items(self, parent: Parameter) -> Parameter:
-        """Return what is known of an array's items."""
+    def _read_items(self, parent: Parameter) -> Parameter:
         found: list[Json] = []
         for schema in parent.schemas:
             for name in ("prefixItems", "items"):
@@ -139,6 +181,44 @@ class Parameters:
             return pointers.follow(self._root, pointers.split(pointers.fragment(reference)))
         except KeyError:
             return None
+
+
+class ChoiceIndex:
+    """Texts by their first word, so that a request is held against few of many.
+
+    Args:
+        texts: the choices.
+
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._by_stem: dict[str, list[str]] = {}
+        for text in texts:
+            words = split_words(text)
+            self._by_stem.setdefault(stem(words[0]) if words else "", []).append(text)
+        self._numbers = {text: Decimal(text) for text in self._by_stem if text.isdecimal()}
+
+    def candidates(self, stems: frozenset[str], numbers: frozenset[Decimal]) -> Iterator[str]:
+        """Yield the choices that begin with one of the words or numbers, or have none."""
+        for first in sorted(stems & self._by_stem.keys()):
+            yield from self._by_stem[first]
+        for text, number in self._numbers.items():
+            if number in numbers and text not in stems:
+                yield from self._by_stem[text]
+        yield from self._by_stem.get("", ())
+
+
+def _identity(parameter: Parameter, keywords: tuple[str, ...]) -> tuple[int, ...]:
+    """Tell apart what has other keywords of some kind; the root keeps every subschema alive."""
+    return tuple(
+        id(schema) for schema in parameter.schemas if any(name in schema for name in keywords)
+    )
+
+
+def _named_choices(parameter: Parameter) -> Iterator[str]:
+    yield from (choice for choice in parameter.choices if isinstance(choice, str))
+    for quoted in QUOTED.findall(_DEFAULT.split(parameter.description, maxsplit=1)[0]):
+        yield quoted[1:-1]
 
 
 def _listed(value: Json) -> list[Json]:

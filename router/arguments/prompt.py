@@ -7,6 +7,7 @@ Never decides which parameters may be written.
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from router.chat import CHARS_PER_TOKEN, PromptError
 from router.retrieval.words import clip_at_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -30,6 +31,9 @@ SYSTEM_TEXT: Final = (
 )
 MAX_DEPTH: Final = 3
 """Levels of members that are told; deeper ones are left to the grammar."""
+
+MAX_TOLD: Final = 256
+"""Most parameters that are told; the budget of tokens has room for fewer."""
 
 _SHOWN_CHOICES: Final = 12
 
@@ -84,7 +88,7 @@ class ArgumentPromptWriter:
         self,
         tool: Tool,
         parameters: Parameters,
-        closed: frozenset[str],
+        closed: frozenset[Parameter],
         text: str,
         previous: str = "",
     ) -> npt.NDArray[np.int32]:
@@ -93,7 +97,7 @@ class ArgumentPromptWriter:
         Args:
             tool: the chosen tool.
             parameters: those of its schema.
-            closed: paths of parameters that can't be written, and are not told.
+            closed: parameters that can't be written, and are not told.
             text: the request.
             previous: the turn before, or "".
 
@@ -120,9 +124,9 @@ class ArgumentPromptWriter:
         rest = self.chat.encode(f": {description}") if description else []
         return [*(head + rest)[: budget - 1], *self.chat.encode("\n")]
 
-    def _lines(self, parameters: Parameters, closed: frozenset[str]) -> list[list[int]]:
+    def _lines(self, parameters: Parameters, closed: frozenset[Parameter]) -> list[list[int]]:
         """Write a line for each parameter, in order, as far as the budget goes."""
-        told = list(_told(parameters, closed))
+        told = _told(parameters, closed)
         lines = [self._line(path, each, each.description) for path, each in told]
         if sum(map(len, lines)) > self.config.list_tokens:
             lines = [self._line(path, each, "") for path, each in told]
@@ -144,23 +148,29 @@ class ArgumentPromptWriter:
         return [*tokens[: budget - 1], *self.chat.encode("\n")]
 
 
-def _told(parameters: Parameters, closed: frozenset[str]) -> Iterator[tuple[str, Parameter]]:
-    """Yield each parameter with its path: members after their object, items as `list[].member`."""
+def _told(parameters: Parameters, closed: frozenset[Parameter]) -> list[tuple[str, Parameter]]:
+    """Return parameters with their paths: members after their object, items as `list[].member`.
 
-    def below(
-        members: Sequence[Parameter], prefix: str, depth: int
-    ) -> Iterator[tuple[str, Parameter]]:
-        for member in members:
-            path = prefix + member.key
-            if path in closed:
+    Where there are more than MAX_TOLD, upper levels come before deeper ones.
+    """
+    waiting: deque[tuple[tuple[int, ...], str, Sequence[Parameter]]] = deque()
+    waiting.append(((), "", parameters.top))
+    found: list[tuple[tuple[int, ...], str, Parameter]] = []
+    while waiting and len(found) < MAX_TOLD:
+        order, prefix, members = waiting.popleft()
+        for place, member in enumerate(members):
+            if member in closed:
                 continue
-            yield path, member
-            if depth < MAX_DEPTH:
-                yield from below(parameters.members(member), f"{path}.", depth + 1)
-                items = parameters.items(member)
-                yield from below(parameters.members(items), f"{path}[].", depth + 1)
-
-    yield from below(parameters.top, "", 1)
+            here, path = (*order, place), prefix + member.key
+            found.append((here, path, member))
+            if len(found) == MAX_TOLD:
+                break
+            if len(here) < 2 * MAX_DEPTH - 1:
+                waiting.append(((*here, 0), f"{path}.", parameters.members(member)))
+                items = parameters.members(parameters.items(member))
+                waiting.append(((*here, 1), f"{path}[].", items))
+    found.sort(key=lambda each: each[0])
+    return [(path, member) for _, path, member in found]
 
 
 def _kind(parameter: Parameter) -> str:

@@ -116,6 +116,8 @@ class ArgumentDecoding:
                 self._narrowed.popitem(last=False)
         self._narrowed.move_to_end(left.grammar)
         machine, root = found
+        if not machine.fits(root):  # only what was closed was flat enough
+            return opened.grammars.begin(plan.tool.root)
         return machine.begin(root)
 
     def _machine_of(self, grammar: ArgumentGrammar) -> tuple[ArgumentMachine, int]:

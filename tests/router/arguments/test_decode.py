@@ -106,7 +106,7 @@ def test_what_the_request_does_not_speak_of_is_closed() -> None:
     """It is not in what is left of the grammar, and it is not told to the model."""
     asked = planned("Send it to Ann with a title")
     assert isinstance(asked, ArgumentPlan)
-    assert asked.narrowed.closed == {"paper"}
+    assert {member.key for member in asked.narrowed.closed} == {"paper"}
     assert accepts(asked.narrowed.grammar, {"to": "Ann", "title": "x"})
     assert not accepts(asked.narrowed.grammar, {"to": "Ann", "paper": "x"})
     told = make_byte_tokenizer().decode(asked.prompt.tolist())

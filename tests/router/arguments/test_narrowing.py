@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from catalog_compiler.arguments.member import accepts
 from catalog_compiler.arguments.schema import compile_schema
-from router.arguments.narrowing import Narrowed, narrowed
-from router.arguments.parameters import Parameters
+from router.arguments.narrowing import MAX_DEPTH, Narrowed, narrowed
+from router.arguments.parameters import Parameter, Parameters
 from tests.catalog_compiler.arguments.invariants import check
 from tests.catalog_compiler.arguments.test_schema_random import AGAIN, SCHEMAS, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COLOUR = {"enum": ["red", "blue"]}
 LABEL = {
@@ -42,16 +45,33 @@ SCHEMA = {
 
 
 def narrow(schema: dict[str, Any], *spoken: str) -> Narrowed:
+    return told(schema, *spoken)[0]
+
+
+def told(schema: dict[str, Any], *spoken: str) -> tuple[Narrowed, set[str]]:
+    """Narrow, and name by their paths what was closed and has nothing closed above it."""
     grammar = compile_schema(schema, root_object=True, close_objects=True).grammar
     assert grammar is not None
-    return narrowed(grammar, Parameters(schema), lambda parameter: parameter.key in spoken)
+    parameters = Parameters(schema)
+    left = narrowed(grammar, parameters, lambda parameter: parameter.key in spoken)
+
+    def below(parent: Parameter, prefix: str, depth: int) -> Iterator[str]:
+        for member in parameters.members(parent):
+            path = prefix + member.key
+            if member in left.closed:
+                yield path
+            elif depth < MAX_DEPTH:
+                yield from below(member, f"{path}.", depth + 1)
+                yield from below(parameters.items(member), f"{path}[].", depth + 1)
+
+    return left, set(below(parameters.arguments, "", 1))
 
 
 def test_members_are_closed_at_every_depth() -> None:
     """In objects, in items, in alternatives; required ones never."""
-    left = narrow(SCHEMA, "colour")
-    paths = {"body", "labels[].why", "first.why", "either.why", "tree.left", "tree.leaf"}
-    assert left.closed == paths
+    left, paths = told(SCHEMA, "colour")
+    expected = {"body", "labels[].why", "first.why", "either.why", "tree.left", "tree.leaf"}
+    assert paths == expected
     value = {
         "title": "t",
         "labels": [{"name": "n", "colour": "red"}],
@@ -90,7 +110,21 @@ def test_all_stay_open_where_too_few_would_be_left() -> None:
         "additionalProperties": False,
     }
     assert narrow(schema).closed == frozenset()
-    assert narrow({**schema, "minProperties": 1}, "a").closed == {"b"}
+    assert told({**schema, "minProperties": 1}, "a")[1] == {"b"}
+
+
+def test_free_keys_do_not_stand_in_for_members() -> None:
+    """One free key is possible where two members are asked for."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "patternProperties": {"^x$": {"type": "integer"}},
+        "additionalProperties": False,
+        "minProperties": 2,
+    }
+    left = narrow(schema)
+    assert left.closed == frozenset()
+    assert accepts(left.grammar, {"a": "1", "b": "2"})
 
 
 def test_nothing_to_close_changes_nothing() -> None:
@@ -120,3 +154,23 @@ def test_what_is_left_is_less_and_never_nothing(
 def test_no_members_are_no_matter(schema: dict[str, Any]) -> None:
     """An object of anything, and one of nothing."""
     assert narrow(schema).closed == frozenset()
+
+
+def test_each_place_is_visited_once() -> None:
+    """Thirty members that lead back to the same thirty, four levels deep, and wide levels."""
+    count = 30
+    properties = {f"field{place}": {"$ref": "#"} for place in range(count)}
+    schema = {"type": "object", "properties": properties}
+    grammar = compile_schema(schema, root_object=True, close_objects=True).grammar
+    assert grammar is not None
+    asked: list[str] = []
+
+    def spoken_of(parameter: Parameter) -> bool:
+        asked.append(parameter.key)
+        return parameter.key != "field7"
+
+    left = narrowed(grammar, Parameters(schema), spoken_of)
+    assert sorted(asked) == sorted(properties)
+    assert len(left.grammar.nodes) <= MAX_DEPTH + len(grammar.nodes)
+    assert accepts(left.grammar, {"field1": {"field2": {"field3": {"field4": {"field7": {}}}}}})
+    assert not accepts(left.grammar, {"field1": {"field2": {"field3": {"field7": {}}}}})

@@ -33,20 +33,21 @@ SCHEMA: dict[str, Any] = {
     },
 }
 WIDE = ArgumentPromptConfig(400, 400, 4_000, 400, 400)
-NONE: frozenset[str] = frozenset()
 
 
 def written(
     tool: Tool,
     text: str,
     previous: str = "",
-    closed: frozenset[str] = NONE,
+    closed: tuple[str, ...] = (),
     config: ArgumentPromptConfig = WIDE,
 ) -> str:
     """Write a prompt and read it back."""
     tokenizer = make_byte_tokenizer()
     writer = ArgumentPromptWriter(ChatText(tokenizer, CHATML), config)
-    ids = writer.prompt(tool, Parameters(tool.input_schema), closed, text, previous).tolist()
+    parameters = Parameters(tool.input_schema)
+    shut = frozenset(member for member in parameters.top if member.key in closed)
+    ids = writer.prompt(tool, parameters, shut, text, previous).tolist()
     decoded: str = tokenizer.decode(ids, skip_special_tokens=False)
     return decoded
 
@@ -71,7 +72,7 @@ def test_the_prompt_reads_as_stated() -> None:
 
 def test_what_can_not_be_written_is_not_told() -> None:
     """Closed parameters and all below them."""
-    text = written(make_tool(SCHEMA), "To Ann", closed=frozenset({"lines", "paper"}))
+    text = written(make_tool(SCHEMA), "To Ann", closed=("lines", "paper"))
     assert "Parameters:\n- to (object, required): Whom\n- to.name" in text
     assert "lines" not in text
     assert "paper" not in text
@@ -101,7 +102,7 @@ def test_budgets_hold_whatever_is_sent(name: str, description: str, text: str) -
     schema = {"properties": {f"{name}{i}": {"description": description} for i in range(9)}}
     tool = make_tool(schema, name, description)
     bare = len(written(make_tool({}, "", ""), "", config=WIDE).encode())
-    prompt = writer.prompt(tool, Parameters(schema), NONE, text, text)
+    prompt = writer.prompt(tool, Parameters(schema), frozenset(), text, text)
     assert len(prompt) <= bare + 16 + 60 + 40 + 8 + len("\nBefore: ")
 
 
@@ -114,7 +115,7 @@ def test_nothing_sent_becomes_a_control_token(mark: str) -> None:
     control = set(tokenizer.get_added_tokens_decoder())
 
     def count(tool: Tool, text: str) -> int:
-        ids = writer.prompt(tool, Parameters(tool.input_schema), NONE, text, text).tolist()
+        ids = writer.prompt(tool, Parameters(tool.input_schema), frozenset(), text, text).tolist()
         return sum(token in control for token in ids)
 
     assert count(make_tool(schema, mark, mark), mark) == count(make_tool({}, "a", "b"), "c")
