@@ -73,18 +73,21 @@ def route(
     """  # noqa: D301  (click's own mark)
     if not want_arguments and (missing != "fill" or max_argument_tokens):
         raise click.UsageError("--missing and --max-argument-tokens need --arguments")
-    query = RouteQuery(
-        text,
-        catalog=catalog,
-        previous=previous,
-        names=names,
-        namespaces=namespaces,
-        tags=tags,
-        k=k,
-        want_arguments=want_arguments,
-        missing=missing,
-        max_argument_tokens=max_argument_tokens,
-    )
+    try:
+        query = RouteQuery(
+            text,
+            catalog=catalog,
+            previous=previous,
+            names=names,
+            namespaces=namespaces,
+            tags=tags,
+            k=k,
+            want_arguments=want_arguments,
+            missing=missing,
+            max_argument_tokens=max_argument_tokens,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error).replace("RouteQuery.", "", 1)) from error
     began = time.perf_counter()
     try:
         with connect(address, **reached) as client:

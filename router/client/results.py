@@ -56,15 +56,19 @@ class RouteQuery:
         for name in ("names", "namespaces", "tags"):
             if isinstance(getattr(self, name), str):
                 raise TypeError(f"RouteQuery.{name} is a text; give a tuple of texts")
+            _encodable(name, *getattr(self, name))
+        for name in ("text", "catalog", "previous", "request_id"):
+            _encodable(name, getattr(self, name))
         if not 1 <= self.k < 2**32:
-            raise ValueError(f"RouteQuery.k is {self.k}; give at least 1")
+            raise ValueError(f"RouteQuery.k is {self.k}; give 1 to {2**32 - 1}")
         if self.missing not in POLICIES:
             raise ValueError(
                 f"RouteQuery.missing {self.missing!r} is none of {', '.join(POLICIES)}"
             )
         if not 0 <= self.max_argument_tokens < 2**32:
             raise ValueError(
-                f"RouteQuery.max_argument_tokens is {self.max_argument_tokens}; give 0 or more"
+                f"RouteQuery.max_argument_tokens is {self.max_argument_tokens}; "
+                f"give 0 to {2**32 - 1}"
             )
         if not self.want_arguments and (self.missing != "fill" or self.max_argument_tokens):
             raise ValueError(
@@ -89,6 +93,18 @@ class RouteQuery:
             else pb.MISSING_POLICY_UNSPECIFIED,
             max_argument_tokens=self.max_argument_tokens,
         )
+
+
+def _encodable(name: str, *texts: str) -> None:
+    """Refuse what UTF-8, and so the wire, has no spelling for; raises ValueError."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"RouteQuery.{name} has half of a surrogate pair or a byte that is not UTF-8 at "
+                f"character {error.start}; give Unicode text"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,15 @@ def new_token() -> tuple[str, str]:
     return token, hashlib.sha256(token.encode()).hexdigest()
 
 
+def check_client_name(name: str) -> None:
+    """Refuse what can't be a client's name in a clients file; raises ClientsFileError."""
+    at = f"clients.{name}"
+    if not name or len(name) > MAX_ID_CHARS or not name.isprintable():
+        raise ClientsFileError(f"{at}: a name has 1 to {MAX_ID_CHARS} printable characters")
+    if name.startswith(ANONYMOUS):
+        raise ClientsFileError(f"{at}: a name can't begin with {ANONYMOUS!r}")
+
+
 def _clients(raw: dict[str, Any]) -> Clients:
     _only(raw, ("clients", "anonymous"), "the file")
     tokens: dict[str, Listed] = {}
@@ -129,10 +138,7 @@ def _clients(raw: dict[str, Any]) -> Clients:
     listed = _table(raw.get("clients", {}), "clients")
     for name, entry in listed.items():
         at = f"clients.{name}"
-        if not name or len(name) > MAX_ID_CHARS or not name.isprintable():
-            raise ClientsFileError(f"{at}: a name has 1 to {MAX_ID_CHARS} printable characters")
-        if name.startswith(ANONYMOUS):
-            raise ClientsFileError(f"{at}: a name can't begin with {ANONYMOUS!r}")
+        check_client_name(name)
         entry = dict(_table(entry, at))  # noqa: PLW2901
         digests = _texts(entry.pop("token_sha256", []), f"{at}.token_sha256")
         names = _texts(entry.pop("certificate", []), f"{at}.certificate")

@@ -194,3 +194,15 @@ def test_two_queries_with_one_id_are_refused() -> None:
     query = RouteQuery("x")
     with Client(_free_address()) as client, pytest.raises(ValueError, match="request_id"):
         list(client.route_many([query, query]))
+
+
+@pytest.mark.parametrize("field", ["text", "catalog", "previous", "request_id", "names", "tags"])
+def test_what_utf8_can_not_spell_is_refused(field: str) -> None:
+    """By the field's name, before anything is sent."""
+    half: object = "caf\udce9"
+    values: dict[str, object] = {
+        "text": "x",
+        field: (half,) if field in {"names", "tags"} else half,
+    }
+    with pytest.raises(ValueError, match=rf"RouteQuery\.{field}.*character 3"):
+        RouteQuery(**values)  # type: ignore[arg-type]

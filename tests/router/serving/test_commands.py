@@ -115,3 +115,25 @@ def test_no_tool_fits_stands_where_it_ranks() -> None:
     ]
     assert [row[0:2] for row in ranked(_answer("t0", 0.1, 0.5))] == [("1", "t0"), ("", None)]
     assert [row[0:2] for row in ranked(_answer(None, 1.0))] == [("1", None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("set alarm \udcff\udcfe",), "text has"),
+        (("x", "--allow", "\ud800"), "names has"),
+        (("x", "--arguments", "--max-argument-tokens", "99999999999999"), "max_argument_tokens is"),
+    ],
+)
+def test_what_can_not_be_sent_is_wrong_usage(options: tuple[str, ...], named: str) -> None:
+    """Exit code 2, with the option that is meant; no server is asked."""
+    done = run("route", *options)
+    assert (done.exit_code, named in done.output) == (2, True), done.output
+
+
+def test_a_token_is_printed_as_the_clients_file_takes_it() -> None:
+    """A name that TOML has in quotes comes so; one that no file may have does not."""
+    assert '\n[clients."the planner"]\n' in run("token", "the planner").output
+    assert "\n[clients.planner]\n" in run("token", "planner").output
+    for name in ("\udcff", "", "x" * 1_000):
+        assert run("token", name).exit_code == 2

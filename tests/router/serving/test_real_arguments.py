@@ -338,3 +338,39 @@ def test_an_engine_without_arguments(model: LoadedModel, encoder: Encoder, catal
     with pytest.raises(InvalidJobError, match="without arguments"):
         backend.submit(job(digest, "Stop the music"))
     assert ask(backend, job(digest, "Stop the music", None)) == ("stop_music", None)
+
+
+def test_where_only_what_was_closed_is_flat_enough(
+    backend: PipelineBackend, model: LoadedModel, tmp_path: Path
+) -> None:
+    """The request speaks of the member that nests beyond the bound: the other one is written."""
+    shelves: dict[str, Any] = {"shelf70": {"type": "string"}}
+    for number in range(70):
+        inner = {"$ref": f"#/$defs/shelf{number + 1}"}
+        shelves[f"shelf{number}"] = {
+            "type": "object",
+            "required": ["in"],
+            "properties": {"in": inner},
+        }
+    schema = {
+        "type": "object",
+        "minProperties": 1,
+        "properties": {
+            "drawer": {"$ref": "#/$defs/shelf0"},
+            "label": {"enum": ["grey", "blue"]},
+        },
+        "additionalProperties": False,
+        "$defs": shelves,
+    }
+    tool = Tool("find_box", "find_box", description="Finds a box.", input_schema=schema)
+    data = compile_catalog(
+        ToolSet((tool,), ()),
+        model.tokenizer.tokenizer,
+        chat_placement(model.tokenizer.tokenizer, model.tokenizer.end_of_turn),
+        tokenizer_digest=model.tokenizer.digest,
+    )
+    digest = backend.open_catalog(write_artifact(data, tmp_path / "deep.catalog")).digest
+    _, arguments = ask(backend, job(digest, "find_box in the drawer"))
+    assert arguments is not None
+    assert arguments.outcome is ArgumentOutcome.DECODED, arguments
+    assert validator(schema)(json.loads(arguments.json)) == []
