@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "arguments-unknown"
 """Code of the refusal of a tool without an input schema."""
 
+FAULT: Final = "arguments-fault"
+"""Code of the refusal of a schema on which the compiler failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArgumentNotes:
@@ -172,7 +175,16 @@ def _compile(tool: Tool) -> tuple[ArgumentGrammar | None, ArgumentNotes]:
             mend="give it one; an object without properties where it takes no arguments",
         )
         return None, ArgumentNotes(refusal)
-    compiled = compile_schema(tool.input_schema, root_object=True, close_objects=True)
+    try:
+        compiled = compile_schema(tool.input_schema, root_object=True, close_objects=True)
+    except Exception as error:  # noqa: BLE001  (a fault of ours in one schema is not the catalog's)
+        refusal = Note(
+            code=FAULT,
+            pointer="",
+            message=f"the compiler failed on its input schema, {type(error).__name__}: {error}",
+            mend="report it with the schema; the tool is routed, without arguments",
+        )
+        return None, ArgumentNotes(refusal)
     return compiled.grammar, ArgumentNotes(compiled.refusal, compiled.checked_after, compiled.notes)
 
 

@@ -39,6 +39,8 @@ class Dialect:
 
 
 LENIENT: Final = Dialect(2020, lenient=True)
+OWN: Final = Dialect(2020)
+"""What schemas are written in that stand for a keyword, whatever dialect the keyword is of."""
 _BY_URI: Final = {
     "json-schema.org/draft-04/schema": Dialect(4),
     "json-schema.org/draft-06/schema": Dialect(6),
@@ -140,12 +142,17 @@ def _items(schema: dict[str, Json], dialect: Dialect, out: dict[str, Json]) -> N
     if "items" not in schema:
         return
     by_position = isinstance(schema["items"], list)
-    if by_position and (dialect.year < 2020 or dialect.lenient):
-        out.setdefault("prefixItems", schema["items"])
-        if "additionalItems" in schema:
-            out["items"] = schema["additionalItems"]
-    else:
+    if not by_position or (dialect.year == 2020 and not dialect.lenient):
         out["items"] = schema["items"]
+        return
+    names = ("items", "additionalItems")
+    older: dict[str, Json] = {name: schema[name] for name in names if name in schema}
+    if "prefixItems" in out:  # the spellings of two drafts: both hold
+        _also(older, out)
+        return
+    out["prefixItems"] = older["items"]
+    if "additionalItems" in older:
+        out["items"] = older["additionalItems"]
 
 
 def _exclusive(schema: dict[str, Json], dialect: Dialect, out: dict[str, Json]) -> None:
@@ -166,10 +173,18 @@ def _dependencies(dependencies: dict[str, Json], out: dict[str, Json]) -> None:
     """Split `dependencies` into what it is called today."""
     names = {key: each for key, each in dependencies.items() if isinstance(each, list)}
     schemas = {key: each for key, each in dependencies.items() if not isinstance(each, list)}
-    if names:
-        out["dependentRequired"] = {**names, **out.get("dependentRequired", {})}
-    if schemas:
-        out["dependentSchemas"] = {**schemas, **out.get("dependentSchemas", {})}
+    for keyword, older in (("dependentRequired", names), ("dependentSchemas", schemas)):
+        if older and keyword in out:  # the spellings of two drafts: both hold
+            _also({"dependencies": older}, out)
+        elif older:
+            out[keyword] = older
+
+
+def _also(schema: dict[str, Json], out: dict[str, Json]) -> None:
+    """Let a schema of the same dialect hold too."""
+    others = out.get("allOf", [])
+    # What is no list is refused where it is read.
+    out["allOf"] = [*others, schema] if isinstance(others, list) else others
 
 
 def _nullable(schema: dict[str, Json], out: dict[str, Json]) -> None:

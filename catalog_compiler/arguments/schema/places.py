@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from jsonschema_specifications import REGISTRY
 
 from catalog_compiler import pointers
-from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, ignored, today
+from catalog_compiler.arguments.schema.dialect import OWN, Dialect, dialect_of, ignored, today
 from catalog_compiler.arguments.schema.result import RefusedError, SchemaLimits, too_large
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ class Places:
         """
         number = len(self._all)
         pointer = pointers.join(place.pointer, keyword)
-        self._all.append(Place(number, keywords, (), place.base, pointer, place.dialect))
+        self._all.append(Place(number, keywords, (), place.base, pointer, OWN))
         self._check_count(pointer)
         return frozenset({(number, True)})
 
     def made_at_root(self, keywords: dict[str, Json]) -> Conj:
         """Return a schema beside the whole one, in 2020-12's terms."""
         number = len(self._all)
-        self._all.append(Place(number, keywords, (), "", "", self.root.dialect))
+        self._all.append(Place(number, keywords, (), "", "", OWN))
         return frozenset({(number, True)})
 
     def negation(self, conj: Conj) -> Conj:
@@ -142,9 +142,10 @@ class Places:
         at = pointers.join(place.pointer, keyword)
         if not isinstance(reference, str):
             raise malformed(at, "a reference is no string")
-        uri = place.base + reference if reference.startswith("#") else urljoin(
-            place.base, reference
-        )  # fmt: skip
+        if reference.startswith("#"):
+            uri = place.base + reference
+        else:
+            uri = _joined(place.base, reference, at)
         spot = self._find(uri, at)
         anchor = urldefrag(uri).fragment
         dynamic = self._dynamic.get(anchor if keyword == "$dynamicRef" else "", [])
@@ -193,7 +194,8 @@ class Places:
         named = value.get(dialect.id_keyword)
         base = spot.base
         if isinstance(named, str) and not ("$ref" in value and dialect.ref_stands_alone):
-            joined = urldefrag(urljoin(base, named))[0]
+            at = pointers.join(spot.pointer, dialect.id_keyword)
+            joined = urldefrag(_joined(base, named, at))[0]
             base = base if named.startswith("#") else joined
         if base == spot.base and dialect == spot.dialect:
             return spot
@@ -235,7 +237,7 @@ class Places:
         else:
             named = value.get(spot.dialect.id_keyword)
             if isinstance(named, str) and "#" in named:
-                self._anchors.setdefault((base, urldefrag(named).fragment), spot)
+                self._anchors.setdefault((base, named.partition("#")[2]), spot)
 
     def _find(self, uri: str, at: str) -> _Spot:
         """Return the schema that an absolute reference leads to."""
@@ -293,6 +295,16 @@ def _children(spot: _Spot) -> Iterator[_Spot]:
     for keyword in _SINGLE:
         if isinstance(value.get(keyword), dict):
             yield below(value[keyword], keyword)
+
+
+def _joined(base: str, reference: str, at: str) -> str:
+    """Return what a reference means beside a base URI. Raises RefusedError where it is no URI."""
+    try:
+        uri = urljoin(base, reference)
+        urlsplit(uri)
+    except ValueError as error:
+        raise malformed(at, f"{reference[:100]!r} is no URI reference: {error}") from error
+    return uri
 
 
 def malformed(pointer: str, message: str) -> RefusedError:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from catalog_compiler.arguments.schema.places import Conj, Place, Places
     from catalog_compiler.arguments.schema.shapes import Keys
 
+MAX_COUNT: Final = 1 << 30
+"""What a bound on lengths or numbers of items is at most: no text is written that is so long."""
 TYPE_NAMES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 
@@ -79,14 +81,14 @@ class Reader:
         return frozenset(names)
 
     def count(self, keyword: str) -> int | None:
-        """Return a bound that counts something."""
+        """Return a bound that counts something, at most `MAX_COUNT`."""
         if keyword not in self:
             return None
         value = self[keyword]
         wrong = isinstance(value, bool) or not isinstance(value, int | float)
         if wrong or not is_finite(value) or value < 0 or not is_whole(value):
             raise self.malformed(keyword, f"{keyword} is no whole number of 0 or more")
-        return int(value)
+        return min(int(value), MAX_COUNT)
 
     def number(self, keyword: str) -> Decimal | None:
         """Return a bound of a number."""

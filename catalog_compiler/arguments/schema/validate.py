@@ -21,7 +21,6 @@ from jsonschema import (
     validators,
 )
 from jsonschema_specifications import REGISTRY
-from referencing.exceptions import Unresolvable
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
@@ -48,17 +47,17 @@ def validator(schema: Json, *, assert_formats: bool = True) -> Callable[[Json], 
     """
     cls = _class_for(dialect_of(schema))
     checker = _checker() if assert_formats else None
-    checking = cls(_exact(schema), registry=REGISTRY, format_checker=checker)
 
     def errors(value: Json) -> list[str]:
         found = []
         try:
+            checking = cls(_exact(schema), registry=REGISTRY, format_checker=checker)
             for error in checking.iter_errors(_exact(value)):
                 where = "/".join(map(str, error.absolute_path))
                 found.append(f"/{where}: {error.message}"[:500] if where else error.message[:500])
                 if len(found) == MAX_ERRORS:
                     break
-        except (Unresolvable, automata.PatternError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001  (the library says nowhere what a malformed schema raises)
             # What can't be checked has not been found valid.
             found.append(f"the value can't be checked: {type(error).__name__}: {error}"[:500])
         return found
@@ -103,6 +102,8 @@ def _class_for(dialect: Dialect) -> Any:
         "multipleOf": _multiple_of, "pattern": _pattern, "uniqueItems": _unique_items,
         "patternProperties": _pattern_properties, "additionalProperties": _additional,
     }  # fmt: skip
+    if dialect.year < 2020 or dialect.lenient:
+        own["additionalItems"] = _additional_items
     if dialect.year >= 6:
         own["const"] = _const
     own["enum"] = _enum
@@ -111,14 +112,29 @@ def _class_for(dialect: Dialect) -> Any:
         own |= {
             "dependencies": draft7["dependencies"],
             "items": _or_older(base.VALIDATORS["items"], draft7["items"], list),
-            "additionalItems": draft7["additionalItems"],
             "minimum": _older_bound(base, draft4, "minimum", "exclusiveMinimum"),
             "maximum": _older_bound(base, draft4, "maximum", "exclusiveMaximum"),
             "exclusiveMinimum": _or_older(base.VALIDATORS["exclusiveMinimum"], _nothing, bool),
             "exclusiveMaximum": _or_older(base.VALIDATORS["exclusiveMaximum"], _nothing, bool),
             "type": _nullable_type,
         }  # fmt: skip
-    return validators.extend(base, own, type_checker=types)
+    cls = validators.extend(base, own, type_checker=types)
+    cls.evolve = _evolve
+    return cls
+
+
+def _evolve(checking: Any, **changes: Any) -> Any:
+    """Return the validator of a subschema: by its own dialect, or as the one around it.
+
+    The library's own takes its plain class wherever `$schema` stands, so behind `{"$ref": "#"}`.
+    """
+    schema = changes.get("schema", checking.schema)
+    named = isinstance(schema, dict) and isinstance(schema.get("$schema"), str)
+    cls = _class_for(dialect_of(schema)) if named else type(checking)
+    for field in cls.__attrs_attrs__:
+        if field.init:
+            changes.setdefault(field.alias, getattr(checking, field.name))
+    return cls(**changes)
 
 
 def _is_number(_: Any, value: Json) -> bool:
@@ -188,6 +204,15 @@ def _additional(checking: Any, rest: Json, instance: Json, schema: Json) -> Iter
             yield ValidationError(f"additional property {key!r} is not allowed")
         elif rest is not True:
             yield from checking.descend(value, rest, path=key)
+
+
+def _additional_items(checking: Any, rest: Json, instance: Json, schema: Json) -> Iterator[Any]:
+    """Check what follows the items that have their own schemas; the library fails on booleans."""
+    items = schema.get("items")
+    if not checking.is_type(instance, "array") or not isinstance(items, list):
+        return
+    for at in range(len(items), len(instance)):
+        yield from checking.descend(instance[at], rest, path=at)
 
 
 def _unique_items(

@@ -63,6 +63,66 @@ EXACT: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [[1], [1, 2]],
         [[], [1, 2, 3]],
     ),
+    "a literal array that is refused, in an older draft": (
+        {
+            "$schema": DRAFT_7,
+            "type": "array",
+            "items": {"enum": [0, 1]},
+            "minItems": 2,
+            "maxItems": 2,
+            "not": {"const": [0, 0]},
+        },
+        [[0, 1], [1, 0], [1, 1]],
+        [[0, 0], [0]],
+    ),
+    "a literal array of one option": (
+        {"$schema": DRAFT_2019, "oneOf": [{}, {"enum": [[1]]}]},
+        [[2], [1, 1], [], 1],
+        [[1]],
+    ),
+    "a literal array as a condition": (
+        {
+            "$schema": DRAFT_7,
+            "if": {"properties": {"a": {"const": [1]}}, "required": ["a"]},
+            "then": {"required": ["b"]},
+        },
+        [{"a": [1], "b": 0}, {"a": [2]}, {}],
+        [{"a": [1]}],
+    ),
+    "a literal object that is refused, in draft 4": (
+        {"$schema": DRAFT_4, "not": {"enum": [{"a": ""}, [[1]]]}},
+        [{"a": None}, {"a": "x"}, {}, {"a": "", "b": 1}, [1], [[2]]],
+        [{"a": ""}, [[1]]],
+    ),
+    "the names of two drafts for what depends": (
+        {
+            "dependencies": {"a": ["b"], "c": {"required": ["d"]}},
+            "dependentRequired": {"a": ["e"]},
+            "dependentSchemas": {"c": {"required": ["f"]}},
+        },
+        [{"a": 1, "b": 1, "e": 1}, {"c": 1, "d": 1, "f": 1}, {}],
+        [{"a": 1, "b": 1}, {"a": 1, "e": 1}, {"c": 1, "d": 1}, {"c": 1, "f": 1}],
+    ),
+    "tuples of two drafts": (
+        {
+            "type": "array",
+            "prefixItems": [{"type": "string"}],
+            "items": [{"minLength": 2}, {"type": "null"}],
+            "additionalItems": False,
+        },
+        [["ab"], ["ab", None], []],
+        [["a"], [1], ["ab", 1], ["ab", None, 1]],
+    ),
+    "bounds that no text reaches": (
+        {
+            "maxLength": 2**31,
+            "maxItems": 9_007_199_254_740_991,
+            "maxProperties": 2**63,
+            "anyOf": [{"type": "array", "minItems": 2**40}, {"type": ["string", "object"]}],
+        },
+        ["a", {"a": 1}],
+        [[1], 1],
+    ),
     "older tuple": (
         {"items": [{"type": "string"}], "additionalItems": False},
         [["a"], [], "x"],

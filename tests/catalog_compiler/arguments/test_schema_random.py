@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -42,7 +43,9 @@ NAMES = st.lists(KEYS, max_size=2, unique=True)
 ANYTHING = st.sampled_from(VALUES)
 
 
-def keywords(below: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def keywords(
+    below: st.SearchStrategy[Any], *, older: bool = False
+) -> st.SearchStrategy[dict[str, Any]]:
     """Return schemas of a few keywords, mostly about one type of values."""
     some = st.lists(below, min_size=1, max_size=3)
     numbers: dict[str, st.SearchStrategy[Any]] = {
@@ -65,6 +68,10 @@ def keywords(below: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
         **dict.fromkeys(("minProperties", "maxProperties"), SMALL),
         **dict.fromkeys(("additionalProperties", "propertyNames", "unevaluatedProperties"), below),
     }
+    if older:
+        arrays["items"] = st.one_of(below, some)
+        arrays["additionalItems"] = below
+        objects["dependencies"] = st.dictionaries(KEYS, st.one_of(NAMES, below), max_size=2)
     always = {
         "type": st.one_of(TYPES, st.lists(TYPES, min_size=1, max_size=3, unique=True)),
         "enum": st.lists(ANYTHING, min_size=1, max_size=4),
@@ -88,17 +95,22 @@ def keywords(below: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
     return st.one_of(*map(chosen, (objects, arrays, objects, arrays, numbers, strings)))
 
 
-SCHEMAS = keywords(
-    st.recursive(
-        st.one_of(
-            st.booleans(),
-            st.just({"$ref": "#/$defs/again"}),
-            st.sampled_from([{"type": "string"}, {"type": "integer"}, {"required": ["a"]}]),
-            st.sampled_from([{"const": 1}, {"enum": [1, "a"]}, {"minimum": 2}]),
-        ),
-        keywords,
-        max_leaves=8,
-    )
+LEAVES = st.one_of(
+    st.booleans(),
+    st.just({"$ref": "#/$defs/again"}),
+    st.sampled_from([{"type": "string"}, {"type": "integer"}, {"required": ["a"]}]),
+    st.sampled_from([{"const": 1}, {"enum": [1, "a"]}, {"minimum": 2}]),
+)
+SCHEMAS = keywords(st.recursive(LEAVES, keywords, max_leaves=8))
+OLDER_KEYWORDS = partial(keywords, older=True)
+OLDER_SCHEMAS = OLDER_KEYWORDS(st.recursive(LEAVES, OLDER_KEYWORDS, max_leaves=8))
+DIALECTS = st.sampled_from(
+    [
+        {},
+        {"$schema": "https://json-schema.org/draft/2019-09/schema"},
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        {"$schema": "http://json-schema.org/draft-06/schema#"},
+    ]
 )
 AGAIN = st.sampled_from(
     [
@@ -113,7 +125,20 @@ AGAIN = st.sampled_from(
 @given(SCHEMAS, AGAIN)
 def test_agrees_with_the_validator(schema: dict[str, Any], again: Any) -> None:
     """Every valid value is accepted; an invalid one only where something is checked after."""
-    schema = {**schema, "$defs": {"again": again}}
+    compare({**schema, "$defs": {"again": again}})
+
+
+@settings(max_examples=250, suppress_health_check=list(HealthCheck))
+@given(OLDER_SCHEMAS, AGAIN, DIALECTS)
+def test_agrees_with_the_validator_of_older_drafts(
+    schema: dict[str, Any], again: Any, dialect: dict[str, str]
+) -> None:
+    """With the keywords of all drafts beside each other, and with no dialect named."""
+    compare({**schema, **dialect, "$defs": {"again": again}})
+
+
+def compare(schema: dict[str, Any]) -> None:
+    """Hold a grammar to the validator on every small value."""
     compiled = compile_schema(schema)
     grammar = compiled.grammar
     if grammar is not None:

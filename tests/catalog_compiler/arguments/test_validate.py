@@ -33,6 +33,48 @@ JUDGED: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [[None]],
         [[1], [None, 1]],
     ),
+    "booleans for items": (
+        {"items": True, "additionalItems": {"type": "null"}},
+        [[1]],
+        [],
+    ),
+    "tuples of two drafts": (
+        {
+            "prefixItems": [{"type": "null"}],
+            "items": [True, {"const": 1}],
+            "additionalItems": False,
+        },
+        [[None, 1]],
+        [[1, 1], [None, 2], [None, 1, 1]],
+    ),
+    "as strict behind a reference to the whole": (
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "properties": {
+                "in": {"$ref": "#"},
+                "whole": {"type": "integer", "multipleOf": 0.1},
+                "day": {"format": "date"},
+                "word": {"pattern": r"^\p{L}+$"},
+            },
+        },
+        [{"in": {"whole": Decimal("1.0"), "day": "2024-02-29", "word": "é"}}],
+        [{"in": {"day": "2024-02-30"}}, {"in": {"word": "1"}}, {"in": {"whole": Decimal("1.5")}}],
+    ),
+    "a dialect of its own": (
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$defs": {
+                "old": {
+                    "$schema": "http://json-schema.org/draft-04/schema#",
+                    "id": "x:y",
+                    "const": 1,
+                }
+            },
+            "properties": {"a": {"$ref": "#/$defs/old"}, "b": {"const": 1}},
+        },
+        [{"a": 2, "b": 1}],
+        [{"b": 2}],
+    ),
     "draft 4": (
         {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1, "maximum": 3},
         [2],
@@ -64,4 +106,21 @@ def test_formats_can_be_descriptions() -> None:
 def test_what_cannot_be_checked_is_not_valid() -> None:
     """A reference that nothing resolves is an error of the value, not an exception."""
     (error,) = validator({"$ref": "https://example.org/elsewhere"})(1)
+    assert "can't be checked" in error
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$id": 5}, 1),
+        ({"minimum": "1"}, 1),
+        ({"required": 3}, {}),
+        ({"items": [1]}, [1]),
+        ({"$ref": "//[/#"}, 1),
+        ({"properties": {"a": {"$schema": "x:unknown"}}}, {"a": 1}),
+    ],
+)
+def test_what_is_no_schema_finds_nothing_valid(schema: Any, value: Any) -> None:
+    """The library fails on it in its own ways; the value has an error, and nothing is raised."""
+    (error,) = validator(schema)(value)
     assert "can't be checked" in error

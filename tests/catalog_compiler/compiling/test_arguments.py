@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from catalog_compiler.arguments import catalog
 from catalog_compiler.arguments.member import accepts
+from catalog_compiler.arguments.schema import compile_schema
 from catalog_compiler.arguments.tables import grammar_at
 from catalog_compiler.artifact import CompiledCatalog
 from catalog_compiler.compile import compile_catalog
@@ -63,6 +65,23 @@ def test_every_tools_grammar_comes_back() -> None:
         "/properties/numbers/uniqueItems"
     ]
     assert notes["kettle"].checked_after == ()
+
+
+def test_a_fault_of_the_compiler_is_one_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fails on one schema refuses its arguments by name; the others are compiled."""
+
+    def failing(schema: Any, **options: Any) -> Any:
+        if "city" in schema["properties"]:
+            raise OverflowError("a number is too large")
+        return compile_schema(schema, **options)
+
+    monkeypatch.setattr(catalog, "compile_schema", failing)
+    made = compiled(*TOOLS[:2])
+    roots = dict(zip(made.names, made.arguments["roots"].tolist(), strict=True))
+    assert (roots["kettle"], roots["lamp"] >= 0) == (-1, True)
+    (told,) = (found for found in made.diagnostics if found.code == "arguments-refused")
+    assert told.tool == "kettle"
+    assert "OverflowError: a number is too large (arguments-fault)" in told.message
 
 
 def test_the_owner_is_told() -> None:
