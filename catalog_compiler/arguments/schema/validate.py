@@ -24,6 +24,7 @@ from jsonschema_specifications import REGISTRY
 
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
+from catalog_compiler.arguments.schema.leftover import unevaluated_items, unevaluated_properties
 from catalog_compiler.arguments.schema.patterns import search
 from catalog_compiler.arguments.values import Json, decimal, freeze, is_multiple, is_whole
 
@@ -107,6 +108,9 @@ def _class_for(dialect: Dialect) -> Any:
     if dialect.year >= 6:
         own["const"] = _const
     own["enum"] = _enum
+    if dialect.year >= 2019:
+        own["unevaluatedItems"] = unevaluated_items
+        own["unevaluatedProperties"] = unevaluated_properties
     if dialect.lenient:
         draft7, draft4 = Draft7Validator.VALIDATORS, Draft4Validator.VALIDATORS
         own |= {

@@ -60,6 +60,52 @@ JUDGED: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [{"in": {"whole": Decimal("1.0"), "day": "2024-02-29", "word": "é"}}],
         [{"in": {"day": "2024-02-30"}}, {"in": {"word": "1"}}, {"in": {"whole": Decimal("1.5")}}],
     ),
+    "what is left over in draft 2019-09": (
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "additionalProperties": {"type": "integer"},
+            "allOf": [{"unevaluatedProperties": True}],
+            "unevaluatedProperties": False,
+        },
+        [{"a": 1}],
+        [{"type": "a"}],
+    ),
+    "patterns of what is left over": (
+        {"allOf": [{"patternProperties": {r"^\d$": True}}], "unevaluatedProperties": False},
+        [{"1": 1}],
+        [{"١": 1}, {"a": 1}],
+    ),
+    "items that are left over": (
+        {
+            "anyOf": [{"prefixItems": [{"const": 1}, True]}, {"contains": {"const": 5}}],
+            "unevaluatedItems": {"type": "null"},
+        },
+        [[1, 2], [1, 2, None], [5, None], [1, 2, 5], [None, 5]],
+        [[1, 2, 3], [5, 2], [2]],
+    ),
+    "contains evaluates nothing in draft 2019-09": (
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "items": [True],
+            "contains": {"const": 5},
+            "unevaluatedItems": False,
+        },
+        [[5]],
+        [[1, 5]],
+    ),
+    "branches and references of what is left over": (
+        {
+            "$defs": {"b": {"properties": {"b": True}}},
+            "$ref": "#/$defs/b",
+            "if": {"properties": {"kind": {"const": 1}}, "required": ["kind"]},
+            "then": {"properties": {"c": True}},
+            "else": {"properties": {"d": True}},
+            "dependentSchemas": {"b": {"properties": {"e": True}}},
+            "unevaluatedProperties": False,
+        },
+        [{"b": 1, "e": 1}, {"kind": 1, "c": 1}, {"d": 1}],
+        [{"e": 1}, {"kind": 1, "d": 1}, {"c": 1}, {"kind": 2}],
+    ),
     "a dialect of its own": (
         {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
