@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from catalog_compiler.grammar.placement import Placement
 
-COMPILER_VERSION: Final = "2"
+COMPILER_VERSION: Final = "3"
 """Raised whenever equal input may give other bytes than before."""
 
 Extras: TypeAlias = Mapping[str, npt.NDArray[np.generic]]

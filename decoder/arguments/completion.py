@@ -57,6 +57,7 @@ class Completer:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
+        self._automata = grammar.automata
         self._costs = Costs(grammar, self._leaf_bytes)
         self._members = Members(grammar, self._costs, self._value)
         self._values: dict[tuple[int, int], bytes] = {}
@@ -97,7 +98,7 @@ class Completer:
             case LiteralFrame(place, above):
                 return self._way(place, set(self._grammar.values_below(place)))[0], above
             case NumberFrame(automaton, state, above):
-                return rest_of_text(self._grammar, automaton, state, 0, ASCII).encode(), above
+                return rest_of_text(self._automata[automaton], state, 0, ASCII).encode(), above
             case TextFrame():
                 return self._text(frame), frame.above
             case FreeKeyFrame():
@@ -127,7 +128,7 @@ class Completer:
         if kind == LITERALS:
             return self._way(argument, set(grammar.values_below(argument)))[0]
         if kind == NUMBER:
-            return rest_of_text(grammar, argument, 0, 0, ASCII).encode()
+            return rest_of_text(self._automata[argument], 0, 0, ASCII).encode()
         if kind == TEXT:
             return b'"' + self._text(TextFrame(node, 0, 0, START, None))
         if kind == ARRAY:
@@ -152,15 +153,15 @@ class Completer:
         whole, begun = self._whole_character(frame)
         assert isinstance(whole, TextFrame)
         _, automaton, low, *_ = self._grammar.nodes[frame.node]
-        rest = rest_of_text(self._grammar, automaton, whole.state, low - whole.chars)
+        rest = rest_of_text(self._automata[automaton], whole.state, low - whole.chars)
         return begun + spell(rest) + b'"'
 
     def _free_key(self, frame: FreeKeyFrame) -> tuple[bytes, Stack]:
         whole, text = self._whole_character(frame)
         assert isinstance(whole, FreeKeyFrame)
         used = whole.above.used
-        automaton = self._grammar.object(whole.above.node).keys
-        rest = rest_of_key(self._grammar, automaton, whole.state, whole.text, used)
+        keys = self._grammar.free_keys(whole.above.node, whole.above.depth)
+        rest = rest_of_key(self._automata[keys], whole.state, whole.text, used)
         text += spell(rest) + b'"'
         stack: Stack = whole
         for byte in spell(rest) + b'"':

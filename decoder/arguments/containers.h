@@ -113,12 +113,9 @@ static int may_close(const Grammar *g, const Frame *f) {
 
 static int64_t free_left(const Walker *w, const Frame *f) {
   const Grammar *g = w->g;
-  const int32_t *row = row_of(g, f->node);
-  if (row[4] == NONE) return 0;
-  for (int32_t i = 0; i < g->labels[row[4]]; i++)
-    if (!fits(g, g->lists[row[5] + i], f->depth)) return 0;
-  if (!g->labels[row[4]]) return 0;
-  int64_t texts = g->texts[automaton_row(g, row[4])[4]];
+  int32_t keys = free_keys(g, f->node, f->depth);
+  if (keys == NONE) return 0;
+  int64_t texts = g->texts[automaton_row(g, keys)[4]];
   return texts >= MANY ? texts : texts - used_at(&w->arena, f->d)->count;
 }
 
@@ -227,7 +224,7 @@ static int step_members(Walker *w, const Frame *f, int byte) {
       if (byte != QUOTE) return OK;
       after.a = row[2] - row[1];
       TRY(put_frame(&w->arena, &after, &id));
-      Frame key = {.kind = FREE_KEY, .node = row[4], .above = id};
+      Frame key = {.kind = FREE_KEY, .node = free_keys(g, f->node, f->depth), .above = id};
       return yield_frame(w, &key);
     }
     case COLON:

@@ -84,7 +84,8 @@ class Costs:
         if kind == ARRAY:
             return [*grammar.lists[first:end], *([] if rest == NONE else [rest])]
         if kind == OBJECT:
-            return [*grammar.property_nodes[first:end], *grammar.free_values(node)]
+            free = (value for value, _ in grammar.free_values(node))
+            return [*grammar.property_nodes[first:end], *free]
         return []
 
     def _node_cost(self, node: int, costs: dict[int, int]) -> int:
@@ -110,12 +111,18 @@ class Costs:
         row = grammar.object(node)
         keys = {} if row.trie == NONE else self.keys(row.trie)
         required: list[int] = []
-        others: list[int] = []
+        others: list[tuple[int, int]] = []
         for position, value in enumerate(grammar.property_nodes[row.first : row.end]):
-            chosen = required if grammar.is_required(row, position) else others
-            chosen.append(len(keys[position]) + costs[value])
+            cost = len(keys[position]) + costs[value]
+            if grammar.is_required(row, position):
+                required.append(cost)
+            else:
+                others.append((cost, 1))
+        for value, texts in grammar.free_values(node):
+            others.append((costs[value] + FREE_KEY_BYTES, texts))
         further = max(row.low - len(required), 0)
-        free = min((costs[value] for value in grammar.free_values(node)), default=WORST)
-        cheaper = sorted(cost for cost in others if cost <= free + FREE_KEY_BYTES)[:further]
-        more = (further - len(cheaper)) * (free + FREE_KEY_BYTES)
-        return sum(required) + sum(cheaper) + more, len(required) + further
+        total, left = sum(required), further
+        for cost, texts in sorted(others):
+            taken = min(left, texts)
+            total, left = total + taken * cost, left - taken
+        return total + left * WORST, len(required) + further

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from decoder.arguments.facts import MANY
-from decoder.arguments.tables import NONE
+from decoder.arguments.automata import ANY_TEXT
+from decoder.arguments.graph import MANY
 from decoder.errors import BudgetError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from decoder.arguments.grammar import Grammar
+    from decoder.arguments.automata import Automaton
 
 ANY: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 MAX_TEXT_BYTES: Final = 1 << 18
@@ -43,8 +43,7 @@ def spell(text: str) -> bytes:
 
 
 def rest_of_text(
-    grammar: Grammar,
-    automaton: int,
+    automaton: Automaton,
     state: int,
     least: int = 0,
     ranges: Iterable[tuple[int, int]] = ANY,
@@ -56,18 +55,14 @@ def rest_of_text(
         BudgetError: it is longer than any that could be written.
 
     """
-    length = max(least, grammar.rest(automaton, state))
+    length = max(least, automaton.rest(state))
     if length > MAX_TEXT_BYTES:
         raise too_long()
-    if automaton == NONE:
+    if automaton is ANY_TEXT:
         return "a" * length
     text: list[str] = []
     for left in range(length, 0, -1):
-        moves = [
-            move
-            for move in grammar.moves(automaton, state, ranges)
-            if grammar.rest(automaton, move[2]) < left
-        ]
+        moves = [move for move in automaton.moves(state, ranges) if automaton.rest(move[2]) < left]
         if not moves:
             raise RequestError(
                 "an automaton has no text within its bounds; compile the catalog again"
@@ -79,9 +74,7 @@ def rest_of_text(
     return "".join(text)
 
 
-def rest_of_key(
-    grammar: Grammar, automaton: int, state: int, text: str, used: frozenset[str]
-) -> str:
+def rest_of_key(automaton: Automaton, state: int, text: str, used: frozenset[str]) -> str:
     """Return a rest that makes of `text` a key that is not used.
 
     Raises:
@@ -92,18 +85,18 @@ def rest_of_key(
     while True:
         gone = [key for key in used if key.startswith(text)]
         if not gone:
-            return text[len(begun) :] + rest_of_text(grammar, automaton, state)
-        if text not in gone and grammar.accepts(automaton, state) >= 0:
+            return text[len(begun) :] + rest_of_text(automaton, state)
+        if text not in gone and automaton.accepts(state) >= 0:
             return text[len(begun) :]
         found: list[tuple[int, int, int]] = []
-        for low, high, target in grammar.moves(automaton, state, ANY):
+        for low, high, target in automaton.moves(state, ANY):
             for rank, character in enumerate(_nicest(low, high)):
                 if rank > len(gone):
                     break
                 taken = sum(1 for key in gone if key.startswith(text + chr(character)))
-                rests = grammar.rests(automaton, target)
+                rests = automaton.rests(target)
                 if rests > taken or rests >= MANY:
-                    found.append((grammar.rest(automaton, target) + taken, character, target))
+                    found.append((automaton.rest(target) + taken, character, target))
         if not found:
             raise RequestError("an object has no free key left; compile the catalog again")
         _, character, state = min(found)

@@ -17,7 +17,8 @@ typedef struct {
   const int32_t *nodes, *lists, *property_nodes;
   const int32_t *trie_edges, *trie_bytes, *trie_targets, *trie_values, *trie_leaves, *trie_order;
   const int32_t *automata, *interval_starts, *interval_classes, *transitions, *accepts;
-  const int32_t *distance, *farthest, *universal, *labels, *depth, *required;
+  const int32_t *distance, *farthest, *universal, *depth, *required;
+  const int32_t *levels, *level_depths, *level_keys;
   const int64_t *texts;
   // The vocabulary: its trie, its tokens, and their spellings.
   const int32_t *vocab_bytes, *vocab_ends, *token_starts, *tokens;
@@ -122,6 +123,13 @@ static inline int has_edges(const Grammar *g, int32_t place) {
 
 static inline int fits(const Grammar *g, int32_t node, int32_t depth) {
   return g->depth[node] + depth <= MAX_DEPTH;
+}
+
+// The automaton of an object's free keys whose values fit, or NONE where there are none.
+static inline int32_t free_keys(const Grammar *g, int32_t node, int32_t depth) {
+  int32_t level = g->levels[node + 1] - 1;
+  while (level >= g->levels[node] && g->level_depths[level] + depth > MAX_DEPTH) level--;
+  return level >= g->levels[node] ? g->level_keys[level] : NONE;
 }
 
 #endif

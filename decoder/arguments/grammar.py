@@ -10,13 +10,15 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from decoder.arguments.facts import MANY, MAX_DEPTH, NEVER, TableFacts, facts_of
-from decoder.arguments.tables import NONE, ArgumentTables
+from decoder.arguments.automata import Automata
+from decoder.arguments.depths import MAX_DEPTH
+from decoder.arguments.graph import MANY
+from decoder.arguments.tables import NONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from decoder.arguments.facts import TableFacts
     from decoder.arguments.stacks import ArrayFrame, ObjectFrame
+    from decoder.arguments.tables import ArgumentTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +37,24 @@ class ObjectRow:
 class Grammar:
     """The tables and what follows from them: what is read often as lists, the rest where it is."""
 
-    def __init__(self, tables: ArgumentTables, facts: TableFacts | None = None) -> None:
-        facts = facts or facts_of(tables)
+    def __init__(self, tables: ArgumentTables, facts: TableFacts) -> None:
         self.nodes: list[list[int]] = tables.nodes.tolist()
         self.lists: list[int] = tables.lists.tolist()
         self.property_nodes = tables.property_nodes.data
         self.trie_values = tables.trie_values.data
         self.depth: list[int] = facts.depth.tolist()
-        self.distance = facts.distance.data
-        self._texts = facts.texts.data
+        self.automata = Automata(tables, facts)
         self._required: list[int] = facts.required.tolist()
         self._edges = tables.trie_edges.data
         self._bytes = tables.trie_bytes.data
         self._targets = tables.trie_targets.data
         self._leaves = tables.trie_leaves.reshape(-1).data
         self._order = tables.trie_order.data
-        self._automata: list[list[int]] = tables.automata.tolist()
-        self._starts = tables.interval_starts.data
-        self._classes = tables.interval_classes.data
-        self._transitions = tables.transitions.data
-        self._accepts = tables.accepts.data
         self._labels: list[int] = facts.labels.tolist()
-        self._empty: list[bool] = (tables.state_ends() == tables.automata[:, 4]).tolist()
+        self._label_texts = facts.label_texts.data
+        self._levels: list[int] = facts.levels.first.tolist()
+        self._level_depths: list[int] = facts.levels.depths.tolist()
+        self._level_keys: list[int] = facts.levels.keys.tolist()
 
     # Tries
 
@@ -73,51 +71,6 @@ class Grammar:
         """Return the values at and below a trie node."""
         low, high = self._leaves[2 * place], self._leaves[2 * place + 1]
         return self._order[low:high].tolist()
-
-    # Automata; NONE is the one of any text, with one state
-
-    def accepts(self, automaton: int, state: int) -> int:
-        """Return the label with which a text may end here, or NONE."""
-        if automaton == NONE:
-            return 0
-        return self._accepts[self._automata[automaton][4] + state]
-
-    def rest(self, automaton: int, state: int) -> int:
-        """Return how many characters the shortest rest has, NEVER where there is none."""
-        return 0 if automaton == NONE else self.distance[self._automata[automaton][4] + state]
-
-    def rests(self, automaton: int, state: int) -> int:
-        """Return how many rests there are, at most MANY."""
-        if self._empty[automaton]:
-            return 0
-        return self._texts[self._automata[automaton][4] + state]
-
-    def step(self, automaton: int, state: int, code_point: int) -> int:
-        """Return the next state, or NONE where no text leads on."""
-        if automaton == NONE:
-            return 0
-        first, end, width, entry, _ = self._automata[automaton]
-        place = bisect_right(self._starts, code_point, first, end) - 1
-        found = self._transitions[entry + state * width + self._classes[place]]
-        return found if found != NONE and self.rest(automaton, found) < NEVER else NONE
-
-    def moves(
-        self, automaton: int, state: int, ranges: Iterable[tuple[int, int]]
-    ) -> list[tuple[int, int, int]]:
-        """Return what characters of the ranges lead to: first and last of each run, the state."""
-        if automaton == NONE:
-            return [(low, high, 0) for low, high in ranges]
-        first, end, _, _, _ = self._automata[automaton]
-        found = []
-        for low, high in ranges:
-            start, place = low, bisect_right(self._starts, low, first, end) - 1
-            while start <= high:
-                last = self._starts[place + 1] - 1 if place + 1 < end else high
-                target = self.step(automaton, state, start)
-                if target != NONE:
-                    found.append((start, min(last, high), target))
-                start, place = last + 1, place + 1
-        return found
 
     # Arrays
 
@@ -165,7 +118,7 @@ class Grammar:
     def next_properties(self, frame: ObjectFrame) -> list[int]:
         """Return which declared properties may come next."""
         row = self.object(frame.node)
-        free = self._free_left(row, frame)
+        free = self._free_left(frame)
         nodes = self.property_nodes[row.first : row.end]
         usable = [self.fits(node, frame.depth) for node in nodes]
         later = sum(usable[frame.next :])
@@ -184,7 +137,7 @@ class Grammar:
     def may_add_free(self, frame: ObjectFrame) -> bool:
         """Tell whether a free member may come next."""
         row = self.object(frame.node)
-        free = self._free_left(row, frame)
+        free = self._free_left(frame)
         return (
             free > 0
             and not self.required(row, frame.next)
@@ -196,21 +149,34 @@ class Grammar:
         """Return the node of the value of a free key with the label."""
         return self.lists[self.object(node).values + label]
 
-    def _free_left(self, row: ObjectRow, frame: ObjectFrame) -> int:
+    def _free_left(self, frame: ObjectFrame) -> int:
         """Return how many further free members there can be, at most MANY."""
-        if row.keys == NONE:
+        keys = self.free_keys(frame.node, frame.depth)
+        if keys == NONE:
             return 0
-        if not all(self.fits(value, frame.depth) for value in self.free_values(frame.node)):
-            return 0
-        rests = self.rests(row.keys, 0)
+        rests = self.automata[keys].rests(0)
         return rests if rests >= MANY else rests - len(frame.used)
 
-    def free_values(self, node: int) -> list[int]:
-        """Return the nodes of free members' values."""
+    def free_keys(self, node: int, depth: int) -> int:
+        """Return the automaton of the free keys whose values fit, or NONE where there are none.
+
+        Args:
+            node: of an object.
+            depth: open containers, the object too.
+
+        """
+        first, end = self._levels[node], self._levels[node + 1]
+        level = bisect_right(self._level_depths, MAX_DEPTH - depth, first, end) - 1
+        return NONE if level < first else self._level_keys[level]
+
+    def free_values(self, node: int) -> list[tuple[int, int]]:
+        """Return the nodes of free members' values by label, and how many keys have each label."""
         row = self.object(node)
         if row.keys == NONE:
             return []
-        return self.lists[row.values : row.values + self._labels[row.keys]]
+        first, end = self._labels[row.keys], self._labels[row.keys + 1]
+        values = self.lists[row.values : row.values + end - first]
+        return list(zip(values, self._label_texts[first:end], strict=True))
 
     def is_required(self, row: ObjectRow, position: int) -> bool:
         """Tell whether a declared property is required."""

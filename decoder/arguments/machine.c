@@ -8,7 +8,7 @@
 enum { ACCEPTS = 1, FINISHED = 2, IN_STRING = 4, CLOSABLE = 8, FULL = 16 };
 enum { FULL_ENTRIES = MAX_ENTRIES / 4 };  // from here on a session should begin a new arena
 
-API int am_version(void) { return 3; }
+API int am_version(void) { return 4; }
 
 API void am_machine_free(Machine *m) {
   if (!m) return;

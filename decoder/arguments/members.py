@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from decoder.arguments.costs import FREE_KEY_BYTES, WORST, Costs
+from decoder.arguments.costs import FREE_KEY_BYTES, Costs
 from decoder.arguments.filling import grown, rest_of_key, spell, too_long
+from decoder.arguments.graph import MANY
 from decoder.arguments.stacks import AFTER, COLON, FIRST, ITEM, KEY, SPACE, VALUE, ObjectFrame
 from decoder.arguments.tables import NONE
 
@@ -55,32 +56,71 @@ class Members:
         elif here.phase == ITEM:
             text, here = self._free(here)
             parts.append(text)
-        elif here.phase == SPACE:
-            text, here = self._member(here)
-            parts.append(b" " + text)
-        size = 0
         if grammar.object(here.node).low - here.count > MAX_MEMBERS:
             raise too_long()
-        while not grammar.may_close(here):
-            lead = b"" if here.phase == FIRST else b", "
-            text, here = self._member(here)
+        size = 0
+        declared, free = self._further(here)
+        for number in range(len(declared) + free):
+            lead = {FIRST: b"", SPACE: b" "}.get(here.phase, b", ")
+            if number < len(declared):
+                text, here = self._declared(here, grammar.object(here.node).trie, declared[number])
+            else:
+                text, here = self._free(here)
             parts.append(lead + text)
             size = grown(size, text)
         return b"".join(parts) + b"}"
 
-    def _member(self, frame: ObjectFrame) -> tuple[bytes, ObjectFrame]:
-        """Return a whole member that may come next, and the object after it."""
+    def _further(self, frame: ObjectFrame) -> tuple[list[int], int]:
+        """Return which declared members are still to come, in order, and how many free ones.
+
+        Those that must come, and as many of the cheapest others as a bound asks for.
+        """
         grammar = self._grammar
         row = grammar.object(frame.node)
-        if grammar.needs_no_more(row, frame):
-            return self._declared(frame, row.trie, grammar.next_required(row, frame.next))
-        allowed = grammar.next_properties(frame)
-        if grammar.may_add_free(frame):
-            best = min((self._member_cost(row.first, row.trie, p) for p in allowed), default=WORST)
-            free = min(map(self._costs.of, grammar.free_values(frame.node))) + FREE_KEY_BYTES
-            if free < best:
-                return self._free(frame)
-        return self._declared(frame, row.trie, self._best(frame, set(allowed)))
+        chosen, others = [], []
+        for position in range(frame.next, row.end - row.first):
+            if grammar.is_required(row, position):
+                chosen.append(position)
+            elif grammar.fits(grammar.property_nodes[row.first + position], frame.depth):
+                others.append((self._member_cost(row.first, row.trie, position), position))
+        more = row.low - frame.count - len(chosen)
+        if frame.phase == SPACE and not chosen:  # a comma is followed by a member, wanted or not
+            more = max(more, 1)
+        ways = [(cost, position, 1) for cost, position in others]
+        ways += [
+            (cost + FREE_KEY_BYTES, NONE, texts) for cost, _, texts in self._free_labels(frame)
+        ]
+        free = 0
+        for _, position, texts in sorted(ways):
+            if more <= 0:
+                break
+            if position == NONE:
+                free += min(texts, more)
+            else:
+                chosen.append(position)
+            more -= texts
+        return sorted(chosen), free
+
+    def _free_labels(self, frame: ObjectFrame) -> list[tuple[int, int, int]]:
+        """Return free keys that there still are: what a value costs, the label, how many.
+
+        The cheapest come first.
+        """
+        grammar = self._grammar
+        keys = grammar.free_keys(frame.node, frame.depth)
+        if keys == NONE:
+            return []
+        free = grammar.free_values(frame.node)
+        left = [texts for _, texts in free]
+        if any(texts < MANY for texts in left):
+            automaton = grammar.automata[keys]
+            for key in frame.used:
+                left[automaton.label(key)] -= 1
+        return sorted(
+            (self._costs.of(value), label, texts)
+            for label, ((value, _), texts) in enumerate(zip(free, left, strict=True))
+            if texts > 0 and grammar.fits(value, frame.depth)
+        )
 
     def _best(self, frame: ObjectFrame, allowed: set[int]) -> int:
         """Return the required one of the properties that may come, or else the cheapest."""
@@ -104,14 +144,12 @@ class Members:
         return key + value, after
 
     def _free(self, frame: ObjectFrame) -> tuple[bytes, ObjectFrame]:
+        """Return a free member, the value of which is among the cheapest, and what is left."""
         grammar = self._grammar
         row = grammar.object(frame.node)
-        key = rest_of_key(grammar, row.keys, 0, "", frame.used)
-        state = 0
-        for character in key:
-            state = grammar.step(row.keys, state, ord(character))
-        node = grammar.free_value(frame.node, grammar.accepts(row.keys, state))
-        text = b'"' + spell(key) + b'": ' + self._value(node, frame.depth)
+        _, label, _ = self._free_labels(frame)[0]
+        key = rest_of_key(grammar.automata.only(row.keys, label), 0, "", frame.used)
+        value = self._value(grammar.free_value(frame.node, label), frame.depth)
         after = replace(
             frame,
             next=row.end - row.first,
@@ -119,7 +157,7 @@ class Members:
             used=frame.used | {key},
             phase=AFTER,
         )
-        return text, after
+        return b'"' + spell(key) + b'": ' + value, after
 
     def _key(self, place: int, position: int) -> bytes:
         """Return the rest of a declared key from a node of its trie."""

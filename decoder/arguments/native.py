@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from decoder.arguments.vocabulary import TokenVocabulary
     from decoder.kernels.base import I32
 
-VERSION: Final = 3
+VERSION: Final = 4
 MAX_TOKENS_BYTES: Final = 32 << 20
 """Bound on the lists of tokens that a session keeps; beyond it they are dropped together."""
 
@@ -118,17 +118,19 @@ class NativeMachine:
             tables.trie_values,
             tables.trie_leaves,
             tables.trie_order,
-            tables.automata,
+            facts.automata,
             tables.interval_starts,
             tables.interval_classes,
             tables.transitions,
-            tables.accepts,
+            facts.accepts,
             facts.distance,
             facts.farthest,
             facts.universal,
-            facts.labels,
             facts.depth,
             facts.required,
+            facts.levels.first,
+            facts.levels.depths,
+            facts.levels.keys,
             facts.texts,
             vocabulary.bytes,
             vocabulary.ends,

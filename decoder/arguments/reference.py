@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from decoder.arguments.characters import QUOTE, START, Partial, ranges, read
-from decoder.arguments.facts import MANY
+from decoder.arguments.graph import MANY
 from decoder.arguments.stacks import (
     AFTER,
     COLON,
@@ -93,7 +93,7 @@ def _literal(grammar: Grammar, place: int, above: Stack) -> Iterator[Stack]:
 
 def _number(grammar: Grammar, frame: NumberFrame) -> Iterator[Stack]:
     yield frame
-    if grammar.accepts(frame.automaton, frame.state) != NONE:
+    if grammar.automata[frame.automaton].accepts(frame.state) != NONE:
         yield frame.above
 
 
@@ -107,7 +107,7 @@ def _steps(grammar: Grammar, frame: Frame, byte: int) -> Iterator[Stack]:
             if target != NONE:
                 yield from _literal(grammar, target, above)
         case NumberFrame(automaton, state, above):
-            target = grammar.step(automaton, state, byte) if byte < 0x80 else NONE
+            target = grammar.automata[automaton].step(state, byte) if byte < 0x80 else NONE
             if target != NONE:
                 yield from _number(grammar, NumberFrame(automaton, target, above))
         case TextFrame():
@@ -142,9 +142,10 @@ def _open(grammar: Grammar, frame: Opening, byte: int) -> Iterator[Stack]:
 
 
 def _text(grammar: Grammar, frame: TextFrame, byte: int) -> Iterator[Stack]:
-    _, automaton, low, high, *_ = grammar.nodes[frame.node]
+    _, number, low, high, *_ = grammar.nodes[frame.node]
+    automaton = grammar.automata[number]
     if byte == QUOTE and frame.partial == START:
-        if frame.chars >= low and grammar.accepts(automaton, frame.state) != NONE:
+        if frame.chars >= low and automaton.accepts(frame.state) != NONE:
             yield frame.above
         return
     found = read(frame.partial, byte)
@@ -155,8 +156,8 @@ def _text(grammar: Grammar, frame: TextFrame, byte: int) -> Iterator[Stack]:
     chars = frame.chars + 1
     alive = [
         state
-        for _, _, state in grammar.moves(automaton, frame.state, reach)
-        if high == NONE or chars + grammar.rest(automaton, state) <= high
+        for _, _, state in automaton.moves(frame.state, reach)
+        if high == NONE or chars + automaton.rest(state) <= high
     ]
     if not alive:
         return
@@ -168,9 +169,9 @@ def _text(grammar: Grammar, frame: TextFrame, byte: int) -> Iterator[Stack]:
 
 def _free_key(grammar: Grammar, frame: FreeKeyFrame, byte: int) -> Iterator[Stack]:
     above = frame.above
-    automaton = grammar.object(above.node).keys
+    automaton = grammar.automata[grammar.free_keys(above.node, above.depth)]
     if byte == QUOTE and frame.partial == START:
-        label = grammar.accepts(automaton, frame.state)
+        label = automaton.accepts(frame.state)
         if label != NONE and frame.text not in above.used:
             yield replace(above, used=above.used | {frame.text}, phase=COLON, place=label)
         return
@@ -178,8 +179,8 @@ def _free_key(grammar: Grammar, frame: FreeKeyFrame, byte: int) -> Iterator[Stac
     if found is None:
         return
     reach = ranges(found) if isinstance(found, Partial) else [(found, found)]
-    moves = grammar.moves(automaton, frame.state, reach)
-    rests = sum((high - low + 1) * grammar.rests(automaton, state) for low, high, state in moves)
+    moves = automaton.moves(frame.state, reach)
+    rests = sum((high - low + 1) * automaton.rests(state) for low, high, state in moves)
     # Keys that were used are no longer to be had, so that there must be more than those.
     at = len(frame.text)
     gone = sum(

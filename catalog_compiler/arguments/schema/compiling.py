@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_compiler.arguments.schema.build import Builder
 from catalog_compiler.arguments.schema.expand import Expander
+from catalog_compiler.arguments.schema.nesting import MAX_NESTING, is_too_deep
 from catalog_compiler.arguments.schema.places import Places, both
 from catalog_compiler.arguments.schema.prune import grammar_of
 from catalog_compiler.arguments.schema.result import (
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 _IMPOSSIBLE = Note(
     "arguments-impossible", "", "no value satisfies the schema",
     "look for what contradicts: required against properties, bounds, types",
+)  # fmt: skip
+
+_TOO_DEEP = Note(
+    "arguments-too-deep", "",
+    f"every value has more than {MAX_NESTING} objects and arrays within one another",
+    "require less of what is deep inside, or split the tool",
 )  # fmt: skip
 
 
@@ -66,6 +73,8 @@ def compile_schema(
             return CompiledSchema(None, _IMPOSSIBLE)
         if len(grammar.nodes) > budget.limits.nodes:
             raise too_large(f"its grammar has more than {budget.limits.nodes} nodes")
+        if is_too_deep(grammar):
+            return CompiledSchema(None, _TOO_DEEP)
     except RefusedError as error:
         return CompiledSchema(None, error.note)
     except RecursionError:

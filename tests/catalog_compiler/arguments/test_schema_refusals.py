@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 from catalog_compiler.arguments.schema import SchemaLimits, compile_schema
+from catalog_compiler.arguments.schema.nesting import MAX_NESTING
+from catalog_compiler.arguments.tables import ArgumentPool
+from decoder.arguments import ArgumentTables
+from decoder.arguments.depths import MAX_DEPTH
+from decoder.arguments.facts import facts_of
 
 BROAD = {
     "type": "object",
@@ -22,6 +27,18 @@ def nested(depth: int) -> dict[str, Any]:
     for _ in range(depth):
         schema = {"items": schema}
     return schema
+
+
+def chained(levels: int, **last: Any) -> dict[str, Any]:
+    """Objects that each require the next one; as written they do not nest."""
+    chain = {
+        f"{level}": {
+            "type": "object", "required": ["a"],
+            "properties": {"a": {"$ref": f"#/$defs/{level + 1}"}},
+        }
+        for level in range(1, levels)
+    }  # fmt: skip
+    return {"$defs": {**chain, f"{levels}": {"type": "object", **last}}, "$ref": "#/$defs/1"}
 
 
 REFUSED: dict[str, tuple[Any, str, str]] = {
@@ -63,6 +80,19 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "no JSON": ({"enum": [1, float("inf")]}, "schema-malformed", "/enum"),
     "no string for a key": ({"properties": {1: {}}}, "schema-malformed", "/properties"),
     "too deep": (nested(100), "arguments-too-large", "/items" * 65),
+    "a required chain": (chained(70), "arguments-too-deep", ""),
+    "one more than may be open": (chained(65), "arguments-too-deep", ""),
+    "deep by the free keys that there are": (
+        chained(
+            64,
+            minProperties=2,
+            propertyNames={"enum": ["b", "c"]},
+            properties={"b": {"type": "object"}},
+            patternProperties={"^c$": {"type": "array", "items": {}}},
+            additionalProperties={"type": "integer"},
+        ),
+        *("arguments-too-deep", ""),
+    ),
 }
 
 
@@ -76,6 +106,30 @@ def test_is_refused(name: str) -> None:
     assert (compiled.refusal.code, compiled.refusal.pointer) == (code, pointer)
     assert compiled.refusal.message
     assert compiled.refusal.mend
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {},
+        # Enough keys have flat values, deep ones beside them.
+        {"minProperties": 2, "patternProperties": {"^a": {"$ref": "#"}}},
+        {"minProperties": 2, "properties": {"b": {}, "c": {}, "d": {"$ref": "#"}},
+         "additionalProperties": False},
+    ],
+)  # fmt: skip
+def test_as_deep_as_may_be_is_taken(last: dict[str, Any]) -> None:
+    """64 containers within one another are not too many."""
+    compiled = compile_schema(chained(MAX_NESTING, **last))
+    assert (compiled.grammar is None, compiled.refusal) == (False, None)
+    assert MAX_NESTING == MAX_DEPTH
+    assert facts_of_root(compiled.grammar) == MAX_DEPTH
+
+
+def facts_of_root(grammar: Any) -> int:
+    pool = ArgumentPool()
+    root = pool.add(grammar)
+    return int(facts_of(ArgumentTables.from_arrays(pool.to_arrays())).depth[root])
 
 
 @pytest.mark.parametrize("limit", ["nodes", "states", "depth", "schemas", "steps"])

@@ -10,7 +10,8 @@ import pytest
 from catalog_compiler.arguments.nodes import Array, DistinctLiterals, Object, Property, Text, Union
 from catalog_compiler.arguments.tables import ArgumentPool
 from decoder.arguments import ArgumentMachine, ArgumentTables, TokenVocabulary
-from decoder.arguments.facts import MANY, NEVER, facts_of
+from decoder.arguments.facts import facts_of
+from decoder.arguments.graph import MANY, NEVER
 from decoder.errors import RequestError
 from tests.decoder.arguments.grammars import (
     all_but,
@@ -128,6 +129,39 @@ def test_a_node_without_a_value_is_never_reached() -> None:
     )
     assert sorted(facts_of(tables).depth.tolist()) == [1, NEVER, NEVER]
     assert int(facts_of(tables).depth[root]) == 1
+
+
+def test_free_keys_have_an_automaton_for_each_depth_of_their_values() -> None:
+    """The flattest alone, and all; a value that there is none of has no key."""
+    keys = of_words({"a": 0, "bb": 1, "bc": 1, "d": 2})
+    deep = Array((1,), None, 1)
+    nodes = (
+        Object((), keys, (1, 2, 3), 3),
+        literals(1),
+        deep,
+        Text(of_words({"\ud800": 0})),
+    )
+    tables, (root,) = tables_of(grammar(*nodes))
+    facts = facts_of(tables)
+    assert int(facts.depth[root]) == 2  # three keys: one is flat, two are not
+    first, end = facts.levels.first[root : root + 2].tolist()
+    assert facts.levels.depths[first:end].tolist() == [0, 1]
+    own = int(tables.nodes[root, 4])
+    assert facts.label_texts[facts.labels[own] : facts.labels[own + 1]].tolist() == [1, 2, 1]
+    for number, texts in zip(facts.levels.keys[first:end].tolist(), (1, 3), strict=True):
+        row = facts.automata[number]
+        assert number >= len(tables.automata)
+        assert row[:4].tolist() == facts.automata[own, :4].tolist()
+        assert int(facts.texts[row[4]]) == texts
+
+
+def test_one_kind_of_free_keys_needs_no_automaton_beside_its_own() -> None:
+    """All levels are the tables' own."""
+    tables, (root,) = tables_of(grammar(Object((), all_but(set()), (1,)), literals(1)))
+    facts = facts_of(tables)
+    assert facts.levels.keys.tolist() == [int(tables.nodes[root, 4])]
+    assert len(facts.automata) == len(tables.automata)
+    assert facts.label_texts[facts.labels[facts.levels.keys[0]]] == MANY
 
 
 @pytest.mark.parametrize("seed", range(30))
