@@ -34,10 +34,16 @@ PERCENTILES = ("p50", "p90", "p99")
     show_default=True,
     help="Tools listed, of those called and of each catalog's that never were.",
 )
+@click.option(
+    "--last",
+    type=click.IntRange(1, 100_000),
+    help="Which tools were not called among the last N answers, in place of since the start.",
+)
 @address_options(timeout_s=5.0)
 def stats(
     as_json: bool,  # noqa: FBT001  (click hands flags over so)
     shown: int,
+    last: int | None,
     address: str,
     timeout_s: float,
     **reached: Any,
@@ -49,7 +55,9 @@ def stats(
     """  # noqa: D301  (click's own mark)
     try:
         with connect(address, **reached) as client:
-            found = client.stats(max_tools=TOOLS_COUNTED, timeout_s=timeout_s)
+            found = client.stats(
+                max_tools=TOOLS_COUNTED, last_answers=last or 0, timeout_s=timeout_s
+            )
             uses = use_of_catalogs(client, found, timeout_s)
     except RequestError as error:
         tell_error(error, address)
@@ -57,11 +65,15 @@ def stats(
         document = {**dataclasses.asdict(found), "catalogs": list(map(dataclasses.asdict, uses))}
         click.echo(json.dumps(document, ensure_ascii=False, indent=2))
         return
-    show(Console(), found, uses, shown)
+    show(Console(), found, uses, shown, last)
 
 
 def show(
-    console: Console, found: ServerStats, uses: Sequence[CatalogUse], shown: int = SHOWN_TOOLS
+    console: Console,
+    found: ServerStats,
+    uses: Sequence[CatalogUse],
+    shown: int = SHOWN_TOOLS,
+    last: int | None = None,
 ) -> None:
     """Print the counters."""
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -90,8 +102,12 @@ def show(
         table.add_row("" if index else "tools", Text(f"{count}x {tool_name(name)}"))
     if found.tools_counted > shown:
         table.add_row("", f"and {found.tools_counted - shown:,} more")
+    heading = "never called"
+    if found.recent is not None:
+        heading = "not called lately"
+        table.add_row("latest answers", _latest_line(found.recent.answers, last))
     for index, use in enumerate(uses):
-        table.add_row("" if index else "never called", Text(_never_called(use, shown)))
+        table.add_row("" if index else heading, Text(_never_called(use, shown)))
     console.print(table)
 
 
@@ -121,10 +137,19 @@ def duration(seconds: float) -> str:
     return f"{days} d {clock}" if days else clock
 
 
+def _latest_line(answers: int, last: int | None) -> str:
+    """Say how many answers the use is told of."""
+    if last is None or answers >= last:
+        return f"the last {answers:,}"
+    return f"all {answers:,}: there are no {last:,} yet"
+
+
 def _never_called(use: CatalogUse, shown: int) -> str:
     if use.never_called is None:
         return f"{use.name}: not known: {use.unknown}"
     line = f"{use.name}: {use.never_called:,} of {use.tool_count:,} tools"
+    if use.answers is not None:
+        line += f", of {use.answers:,} answers on it"
     names = [tool_name(name) for name in use.names[:shown]]
     if not names:
         return line

@@ -138,9 +138,18 @@ class AsyncClient:
         reply = await self._call(self._stub.ActivateCatalog, message, timeout_s)
         return CatalogInfo.from_message(reply.catalog), reply.previous_digest
 
-    async def stats(self, *, max_tools: int = 0, timeout_s: float | None = None) -> ServerStats:
-        """Return the server's counters, with the tools used most: 100, unless more are wanted."""
-        message = pb.StatsRequest(max_tools=max_tools)
+    async def stats(
+        self, *, max_tools: int = 0, last_answers: int = 0, timeout_s: float | None = None
+    ) -> ServerStats:
+        """Return the server's counters.
+
+        Args:
+            max_tools: most tools by use; 0 is 100.
+            last_answers: count so many latest answers by catalog too, at most 100,000.
+            timeout_s: seconds the call may take; by default the client's.
+
+        """
+        message = pb.StatsRequest(max_tools=max_tools, last_answers=last_answers)
         reply = await self._call(self._stub.Stats, message, timeout_s)
         return ServerStats.from_message(reply)
 

@@ -335,6 +335,20 @@ class ClientCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class RecentAnswers:
+    """The latest answers.
+
+    Attributes:
+        answers: how many there are: as many as were asked for, or all.
+        tools: by catalog digest, how often each of its tools was one; "" counts "no tool fits".
+
+    """
+
+    answers: int
+    tools: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStats:
     """The server's counters; see `StatsResponse` in the .proto.
 
@@ -353,6 +367,7 @@ class ServerStats:
         uptime_s: seconds since the start.
         accounts: slots and tokens handed out and given back.
         clients: counts by client id, most offered first.
+        recent: the latest answers, or None where they were not asked for.
 
     """
 
@@ -384,6 +399,7 @@ class ServerStats:
     uptime_s: float
     accounts: Accounts
     clients: Mapping[str, ClientCounts]
+    recent: RecentAnswers | None
 
     @classmethod
     def from_message(cls, message: pb.StatsResponse) -> ServerStats:
@@ -427,7 +443,15 @@ class ServerStats:
                 entry.client: ClientCounts(entry.offered, entry.answered, entry.refused)
                 for entry in message.clients
             },
+            recent=_recent(message.recent) if message.HasField("recent") else None,
         )
+
+
+def _recent(message: pb.RecentAnswers) -> RecentAnswers:
+    tools = {
+        entry.digest: {tool.name: tool.count for tool in entry.tools} for entry in message.catalogs
+    }
+    return RecentAnswers(message.answers, tools)
 
 
 def _reason_name(number: pb.RefusalReason.ValueType) -> str:

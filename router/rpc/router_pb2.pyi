@@ -1054,16 +1054,22 @@ class StatsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MAX_TOOLS_FIELD_NUMBER: _builtins.int
+    LAST_ANSWERS_FIELD_NUMBER: _builtins.int
     max_tools: _builtins.int
     """Most tools wanted; 0 means 100, at most 10000."""
+    last_answers: _builtins.int
+    """Count the tools of so many latest answers too, by catalog; 0 for none. The latest 100000
+    answers are kept; more than that is refused.
+    """
     def __init__(
         self,
         *,
         max_tools: _builtins.int = ...,
+        last_answers: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tools", b"max_tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_answers", b"last_answers", "max_tools", b"max_tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1250,6 +1256,66 @@ class ToolCount(_message.Message):
 Global___ToolCount: _TypeAlias = ToolCount  # noqa: Y015
 
 @_typing.final
+class RecentCatalog(_message.Message):
+    """How often a catalog's tools were the answer, among the latest answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    digest: _builtins.str
+    """Digest of the catalog."""
+    answers: _builtins.int
+    """How many of those answers were given on it."""
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCount]:
+        """Its tools among them, the most frequent first; empty names count "no tool fits"."""
+
+    def __init__(
+        self,
+        *,
+        digest: _builtins.str = ...,
+        answers: _builtins.int = ...,
+        tools: _abc.Iterable[Global___ToolCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "digest", b"digest", "tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecentCatalog: _TypeAlias = RecentCatalog  # noqa: Y015
+
+@_typing.final
+class RecentAnswers(_message.Message):
+    """The latest answers, as many as were asked for, or all where there were fewer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    CATALOGS_FIELD_NUMBER: _builtins.int
+    answers: _builtins.int
+    """How many there are."""
+    @_builtins.property
+    def catalogs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecentCatalog]:
+        """By catalog, the one with the most answers first."""
+
+    def __init__(
+        self,
+        *,
+        answers: _builtins.int = ...,
+        catalogs: _abc.Iterable[Global___RecentCatalog] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "catalogs", b"catalogs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecentAnswers: _TypeAlias = RecentAnswers  # noqa: Y015
+
+@_typing.final
 class ArgumentCount(_message.Message):
     """How often arguments came to one outcome."""
 
@@ -1399,6 +1465,7 @@ class StatsResponse(_message.Message):
     CLIENTS_FIELD_NUMBER: _builtins.int
     TOOLS_COUNTED_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
+    RECENT_FIELD_NUMBER: _builtins.int
     uptime_seconds: _builtins.float
     """Seconds since the server started."""
     tools_counted: _builtins.int
@@ -1437,6 +1504,10 @@ class StatsResponse(_message.Message):
     def arguments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArgumentCount]:
         """Answers with arguments, by what came of them."""
 
+    @_builtins.property
+    def recent(self) -> Global___RecentAnswers:
+        """The latest answers; only where they were asked for."""
+
     def __init__(
         self,
         *,
@@ -1450,10 +1521,11 @@ class StatsResponse(_message.Message):
         clients: _abc.Iterable[Global___ClientCount] | None = ...,
         tools_counted: _builtins.int = ...,
         arguments: _abc.Iterable[Global___ArgumentCount] | None = ...,
+        recent: Global___RecentAnswers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "recent", b"recent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "arguments", b"arguments", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "arguments", b"arguments", "clients", b"clients", "engine", b"engine", "latency", b"latency", "ledger", b"ledger", "load", b"load", "recent", b"recent", "tools", b"tools", "tools_counted", b"tools_counted", "uptime_seconds", b"uptime_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from router.service.histogram import Histogram
+from router.service.recent import RecentAnswers
 from router.service.refusals import Outcome, Reason
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Ledger:
         counts: how many requests came in and how they ended.
         tools: answers by tool, in the order of each tool's first; "" is "no tool fits".
         arguments: answers with arguments, by what came of them.
+        recent: the tools of the latest answers.
         answer_s: from arrival to answer.
         queue_s: from arrival to the slot, of each request that got one.
 
@@ -111,6 +113,7 @@ class Ledger:
         self.arguments: Counter[pb.ArgumentOutcome.ValueType] = Counter()
         self.clients: dict[str, ClientCounts] = {}
         self.tokens = Tokens()
+        self.recent = RecentAnswers()
         self.answer_s = Histogram()
         self.queue_s = Histogram()
         self._capacity = capacity
@@ -152,6 +155,7 @@ class Ledger:
         name = response.tool.name if response.HasField("tool") else ""
         if name in self.tools or len(self.tools) < TOOLS_COUNTED:
             self.tools[name] += 1
+        self.recent.add(response.catalog_digest, name)
         if response.HasField("arguments"):
             self.arguments[response.arguments.outcome] += 1
         now = self._clock()

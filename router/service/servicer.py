@@ -20,6 +20,7 @@ from router.service import log
 from router.service.clients import identify
 from router.service.ledger import TOOLS_COUNTED
 from router.service.parsing import Garbled, parsed
+from router.service.recent import ANSWERS_KEPT
 from router.service.refusals import NoAnswerError, Outcome
 
 if TYPE_CHECKING:
@@ -297,7 +298,15 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
     ) -> pb.StatsResponse:
         self._caller(context)
         known = parsed(request)
-        return self._stats(min(known.max_tools or TOOLS_DEFAULT, TOOLS_COUNTED))
+        if known.last_answers > ANSWERS_KEPT:
+            raise NoAnswerError(
+                pb.REFUSAL_REASON_INVALID,
+                f"last_answers is {known.last_answers}; the latest {ANSWERS_KEPT} are kept",
+            )
+        found = self._stats(min(known.max_tools or TOOLS_DEFAULT, TOOLS_COUNTED))
+        if known.last_answers:
+            found.recent.CopyFrom(self._recent(known.last_answers))
+        return found
 
     async def _get_catalog(
         self, request: pb.GetCatalogRequest, context: ServicerContext[Any, Any]
@@ -376,6 +385,19 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         catalog, before = await self._book.activate(request.name, request.digest)
         log.event("activated", catalog=catalog.name, digest=catalog.digest, before=before)
         return pb.ActivateCatalogResponse(catalog=catalog, previous_digest=before)
+
+    def _recent(self, last: int) -> pb.RecentAnswers:
+        counts = self._ledger.recent.count(last)
+        catalogs = [
+            pb.RecentCatalog(
+                digest=digest,
+                answers=tools.total(),
+                tools=[pb.ToolCount(name=name, count=n) for name, n in tools.most_common()],
+            )
+            for digest, tools in counts.items()
+        ]
+        catalogs.sort(key=lambda each: (-each.answers, each.digest))
+        return pb.RecentAnswers(answers=sum(each.answers for each in catalogs), catalogs=catalogs)
 
     def _stats(self, max_tools: int) -> pb.StatsResponse:
         counts, admission, engine = self._ledger.counts, self._admission, self._engine

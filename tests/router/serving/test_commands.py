@@ -137,3 +137,30 @@ def test_a_token_is_printed_as_the_clients_file_takes_it() -> None:
     assert "\n[clients.planner]\n" in run("token", "planner").output
     for name in ("\udcff", "", "x" * 1_000):
         assert run("token", name).exit_code == 2
+
+
+async def test_stats_tell_the_use_of_the_last_answers(service: Service) -> None:
+    """What was called before them counts no more, nor do refusals or repeats."""
+    for text in ("fly_kite", "boil_tea", "boil_tea"):
+        await ask(service, "route", text)
+    await ask(service, "route", "x", "--catalog", "none")
+    done = await ask(service, "stats", "--last", "2")
+    shown = " ".join(done.output.split())
+    assert "latest answers the last 2" in shown
+    assert "of 2 answers on it: ring_bell, fly_kite" in shown
+    done = await ask(service, "stats", "--last", "50")
+    assert "all 3: there are no 50 yet" in " ".join(done.output.split())
+    document = json.loads((await ask(service, "stats", "--json", "--last", "2")).output)
+    assert document["recent"] == {"answers": 2, "tools": {service.digest: {"boil_tea": 2}}}
+    assert (await ask(service, "stats", "--last", "100001")).exit_code == 2
+
+
+async def test_another_catalogs_answers_are_not_its_own(service: Service) -> None:
+    """A new version begins with no use, though its tools have the names of the old one's."""
+    await ask(service, "route", "fly_kite")
+    compiled = await service.client.compile_catalog(b"fly_kite boil_tea")
+    await service.client.activate_catalog(compiled.digest, name="default")
+    await ask(service, "route", "boil_tea")
+    document = json.loads((await ask(service, "stats", "--json", "--last", "9")).output)
+    (use,) = document["catalogs"]
+    assert (use["digest"], use["answers"], use["names"]) == (compiled.digest, 1, ["fly_kite"])
