@@ -185,16 +185,19 @@ class Completer:
         return here, text
 
     def _array(self, frame: ArrayFrame) -> bytes:
-        low = self._grammar.nodes[frame.node][4]
+        _, first, end, _, low, *_ = self._grammar.nodes[frame.node]
         # A comma must be followed by an item, wanted or not.
         parts = [b" " + self._item(frame)] if frame.phase == SPACE else []
         count = frame.count + len(parts)
         size = 0
         while count < low:
             item = self._item(replace(frame, count=count))
-            parts.append(item if count == 0 else b", " + item)
-            count += 1
-            size = grown(size, parts[-1])
+            part = item if count == 0 else b", " + item
+            # Beyond the first ones all items are the same.
+            times = low - count if count >= max(end - first, 1) else 1
+            size = grown(size, part, times)
+            parts.append(part * times)
+            count += times
         return b"".join(parts) + b"]"
 
     def _item(self, frame: ArrayFrame) -> bytes:

@@ -116,11 +116,11 @@ def _weight(choice: tuple[int, int]) -> tuple[int, int]:
     return len(spell(chr(choice[0]))), choice[0]
 
 
-def grown(size: int, text: bytes) -> int:
+def grown(size: int, text: bytes, times: int = 1) -> int:
     """Return the size with a text more; raise BudgetError where that is beyond reason."""
-    if size + len(text) > MAX_TEXT_BYTES:
+    if size + times * len(text) > MAX_TEXT_BYTES:
         raise too_long()
-    return size + len(text)
+    return size + times * len(text)
 
 
 def shortest_of(complete: Callable[[T], bytes], stacks: Iterable[T]) -> bytes:

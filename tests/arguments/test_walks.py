@@ -21,6 +21,7 @@ from catalog_compiler.arguments.schema import compile_schema, validator
 from catalog_compiler.arguments.tables import ArgumentPool
 from catalog_compiler.frontend import load_toolset
 from decoder.arguments import ArgumentMachine, ArgumentTables, TokenVocabulary
+from decoder.errors import BudgetError
 from tests.catalog_compiler.arguments.test_schema_random import AGAIN, SCHEMAS, VALUES
 
 if TYPE_CHECKING:
@@ -168,3 +169,31 @@ def test_every_tool_of_real_catalogs_gets_valid_arguments(shared_data: Path, cat
         if (errors(value) and not each.checked_after) or not isinstance(value, dict):
             wrong.append((tool.name, text))
     assert wrong == []
+
+
+@pytest.mark.parametrize("kernels", ["reference", "native"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 2**40},
+        {"type": "string", "minLength": 2**40, "pattern": "^a+$"},
+        {"type": "array", "minItems": 2**40},
+        {"type": "object", "minProperties": 2**40},
+    ],
+)
+def test_what_is_beyond_reach_begins_and_says_so(schema: dict[str, Any], kernels: str) -> None:
+    """A budget is too small for it, whatever it is; that is told at once."""
+    grammar = compile_schema(schema).grammar
+    assert grammar is not None
+    machine, (root,) = machine_of(grammar, kernels=kernels)
+    with pytest.raises(BudgetError, match="lower the schema's bounds"):
+        machine.begin(root).shortest()
+
+
+def test_the_shortest_of_many_items() -> None:
+    """The first ones have schemas of their own; the others are alike."""
+    schema = {"minItems": 4, "type": "array", "prefixItems": [{"const": "a"}, {"const": [1]}]}
+    grammar = compile_schema(schema).grammar
+    assert grammar is not None
+    machine, (root,) = machine_of(grammar, kernels="reference")
+    assert json.loads(machine.begin(root).shortest()) == ["a", [1], 0, 0]

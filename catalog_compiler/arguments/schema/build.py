@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from catalog_compiler.arguments.schema.places import Conj
     from catalog_compiler.arguments.schema.result import Budget
 
+MAX_MEMBERS: Final = 1 << 20
+"""What an object is asked for at most: keys are not counted further, and nobody writes so many."""
 MAX_DISTINCT: Final = 64
 """Literals of an array without repetitions (`nodes.DistinctLiterals`)."""
 
@@ -222,7 +224,8 @@ class Builder:
         if objects.declares and not objects.speaks and objects.low <= len(properties):
             keys, values = None, ()
         self._count(keys)
-        return [ObjectPart(properties, keys, values, objects.low, objects.high)]
+        low = min(objects.low, MAX_MEMBERS)
+        return [ObjectPart(properties, keys, values, low, objects.high)]
 
 
 def spell_all(literals: Iterable[Literal]) -> tuple[bytes, ...]:
