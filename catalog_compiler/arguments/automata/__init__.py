@@ -1,5 +1,6 @@
 """Automata over characters: made from patterns, formats and numbers, and their algebra."""
 
+from catalog_compiler.arguments.automata.backtracking import translate
 from catalog_compiler.arguments.automata.build import (
     MAX_STATES,
     complement,
@@ -41,6 +42,7 @@ __all__ = [
     "pattern",
     "product",
     "string_format",
+    "translate",
     "union",
     "whole_pattern",
 ]

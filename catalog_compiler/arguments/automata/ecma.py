@@ -3,7 +3,7 @@ r"""ECMA-262 regular expressions (unicode mode) as a syntax tree.
 Owns the syntax. As real schemas need, it is lenient where the standard's unicode mode is strict:
 escapes of signs that need none, braces that are no count, Python's named groups. What another
 dialect reads otherwise (``\Z``, ``a{,5}``, ``a++``) is refused by name, never guessed. Never
-decides what a pattern accepts.
+decides what a pattern accepts. Source: ECMA-262, 22.2.1.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final
 from catalog_compiler.arguments.automata import char_sets
 from catalog_compiler.arguments.automata.errors import PatternError
 from catalog_compiler.arguments.automata.syntax import (
+    BackReference,
     Chars,
     Choice,
     Edge,
+    Group,
     Look,
     Repeat,
     Sequence,
@@ -46,6 +48,7 @@ _CONTROLS: Final = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _COUNT: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _COUNT_TO: Final = re.compile(r"\{,[0-9]+\}")
 _GROUP_NAME: Final = re.compile(r"\?P?<([A-Za-z_$][\w$]*)>")
+_REFERENCE: Final = re.compile(r"([1-9][0-9]*)|k<([A-Za-z_$][\w$]*)>")
 _PROPERTY: Final = re.compile(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
 _PAIR: Final = re.compile(r"([Dd][89ABab][0-9A-Fa-f]{2})\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
 _BRACED: Final = re.compile(r"\{0*([0-9A-Fa-f]{1,6})\}")
@@ -55,24 +58,35 @@ _LETTER: Final = re.compile("[A-Za-z]")
 _MENDS: Final = {"A": "say ^", "Z": "say $", "z": "say $"}
 
 
-def parse(source: str) -> Syntax:
+def parse(source: str, *, backtracking: bool = False) -> Syntax:
     """Parse a pattern.
 
+    Args:
+        source: the pattern.
+        backtracking: keep what no automaton can say: groups, back references, looks behind.
+
     Raises:
-        PatternError: it is malformed, or uses what no automaton can say (a back reference, a look
-            behind); the message names the place.
+        PatternError: it is malformed, or uses what no automaton can say where that is not kept;
+            or a back reference of which it is not plain what its group matched last. The message
+            names the place.
 
     """
     if len(source) > MAX_PATTERN_CHARS:
         raise PatternError(f"it has {len(source)} characters; at most {MAX_PATTERN_CHARS} are read")
-    return _Parser(source).whole()
+    return _Parser(source, backtracking=backtracking).whole()
 
 
 class _Parser:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, backtracking: bool) -> None:
         self._source = source
         self._at = 0
         self._depth = 0
+        self._backtracking = backtracking
+        self._groups = 0
+        self._behind = 0
+        self._names: dict[str, int] = {}
+        self._plain: set[int] = set()
+        """Groups that are closed, and no repetition or look that is closed around them."""
 
     def whole(self) -> Syntax:
         found = self._choice()
@@ -116,6 +130,7 @@ class _Parser:
 
     def _quantified(self) -> Syntax:
         grouped = self._next() == "("
+        before = self._groups
         part = self._atom()
         bounds = self._quantifier()
         if bounds is None:
@@ -123,6 +138,11 @@ class _Parser:
         if isinstance(part, Edge | WordEdge) and not grouped:
             raise self._error("a count after an anchor")
         low, high = bounds
+        if high is None or high > 1:
+            # Each round forgets what its groups matched in the one before, and `regex` does not.
+            self._plain -= set(range(before + 1, self._groups + 1))
+            if _groups_of_choices(part) & _references(part):
+                raise self._error("a repetition with a back reference to one of its alternatives")
         if high is not None and high < low:
             raise self._error("a count whose end is below its start")
         if max(low, high or 0) > MAX_COUNT:
@@ -166,18 +186,48 @@ class _Parser:
         return Chars(char_sets.of_text(character))
 
     def _group(self) -> Syntax:
-        negated = self._source.startswith("?!", self._at)
-        if self._take("?=") or self._take("?!"):
-            part = Look(self._choice(), negated)
+        before = self._groups
+        for sign in ("?=", "?!", "?<=", "?<!"):
+            behind = "<" in sign
+            if behind and not self._backtracking and self._source.startswith(sign, self._at):
+                raise self._error("a look behind, which arguments can't be decoded under")
+            if self._take(sign):
+                self._behind += behind
+                part = Look(self._choice(), sign.endswith("!"), behind)
+                self._behind -= behind
+                self._close()
+                self._plain -= set(range(before + 1, self._groups + 1))
+                return part
+        if self._take("?:"):
+            inner = self._choice()
             self._close()
-            return part
-        if self._source.startswith(("?<=", "?<!"), self._at):
-            raise self._error("a look behind, which arguments can't be decoded under")
-        if not self._take("?:") and self._match(_GROUP_NAME) is None and self._next() == "?":
+            return inner
+        named = self._match(_GROUP_NAME)
+        if named is None and self._next() == "?":
             raise self._error("a group of an unknown kind")
+        self._groups += 1
+        number = self._groups
+        if named is not None and self._names.setdefault(named[1], number) != number:
+            raise self._error("a second group of one name")
         inner = self._choice()
         self._close()
-        return inner
+        self._plain.add(number)
+        return Group(inner, number) if self._backtracking else inner
+
+    def _back_reference(self) -> Syntax:
+        found = self._match(_REFERENCE)
+        if found is None or (found[2] is not None and found[2] not in self._names):
+            raise self._error("a back reference to no group")
+        if self._behind:  # where ECMA-262 matches from right to left
+            raise self._error("a back reference within a look behind")
+        number = self._names[found[2]] if found[2] is not None else int(found[1])
+        if number > self._source.count("("):
+            raise self._error("a back reference to no group")
+        if number not in self._plain:
+            raise self._error(
+                "a back reference into a repetition or a look, or to a group that is not closed"
+            )
+        return BackReference(number)
 
     def _close(self) -> None:
         if not self._take(")"):
@@ -188,9 +238,9 @@ class _Parser:
         if sign in ("b", "B"):
             self._at += 1
             return WordEdge(negated=sign == "B")
-        if sign and sign in "123456789":
-            raise self._error("a back reference, which arguments can't be decoded under")
-        if sign == "k" and self._source.startswith("k<", self._at):
+        if (sign and sign in "123456789") or self._source.startswith("k<", self._at):
+            if self._backtracking:
+                return self._back_reference()
             raise self._error("a back reference, which arguments can't be decoded under")
         return Chars(self._escaped_set())
 
@@ -285,6 +335,29 @@ class _Parser:
             raise self._error("a set of characters that is not closed")
         self._at += 1
         return ord(character)
+
+
+def _below(part: Syntax) -> tuple[Syntax, ...]:
+    match part:
+        case Sequence(parts) | Choice(parts):
+            return parts
+        case Repeat(inner) | Look(inner) | Group(inner):
+            return (inner,)
+    return ()
+
+
+def _references(part: Syntax) -> set[int]:
+    """Return the groups that back references within it mean."""
+    if isinstance(part, BackReference):
+        return {part.number}
+    return {number for each in _below(part) for number in _references(each)}
+
+
+def _groups_of_choices(part: Syntax, *, inside: bool = False) -> set[int]:
+    """Return the groups within it that stand in one of several options."""
+    own = {part.number} if inside and isinstance(part, Group) else set()
+    inside = inside or isinstance(part, Choice)
+    return own.union(*(_groups_of_choices(each, inside=inside) for each in _below(part)))
 
 
 def _set_of(member: int | CharSet) -> CharSet:

@@ -55,10 +55,28 @@ class WordEdge:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What must follow here, or must not."""
+    """What must follow here, or must not (`behind`: what must come before)."""
 
     part: Syntax
     negated: bool
+    behind: bool = False
 
 
-Syntax: TypeAlias = Chars | Sequence | Choice | Repeat | Edge | WordEdge | Look
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part that back references may mean, by its number from 1 on."""
+
+    part: Syntax
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackReference:
+    """What a group matched; nothing where it matched nothing yet."""
+
+    number: int
+
+
+Syntax: TypeAlias = (
+    Chars | Sequence | Choice | Repeat | Edge | WordEdge | Look | Group | BackReference
+)

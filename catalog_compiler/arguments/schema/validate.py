@@ -25,7 +25,7 @@ from jsonschema_specifications import REGISTRY
 from catalog_compiler.arguments import automata
 from catalog_compiler.arguments.schema.dialect import Dialect, dialect_of, today
 from catalog_compiler.arguments.schema.leftover import unevaluated_items, unevaluated_properties
-from catalog_compiler.arguments.schema.patterns import search
+from catalog_compiler.arguments.schema.patterns import matching_time, search
 from catalog_compiler.arguments.values import Json, decimal, freeze, is_multiple, is_whole
 
 if TYPE_CHECKING:
@@ -53,11 +53,12 @@ def validator(schema: Json, *, assert_formats: bool = True) -> Callable[[Json], 
         found = []
         try:
             checking = cls(_exact(schema), registry=REGISTRY, format_checker=checker)
-            for error in checking.iter_errors(_exact(value)):
-                where = "/".join(map(str, error.absolute_path))
-                found.append(f"/{where}: {error.message}"[:500] if where else error.message[:500])
-                if len(found) == MAX_ERRORS:
-                    break
+            with matching_time():
+                for error in checking.iter_errors(_exact(value)):
+                    at = "".join(f"/{part}" for part in error.absolute_path)
+                    found.append(f"{at}: {error.message}"[:500] if at else error.message[:500])
+                    if len(found) == MAX_ERRORS:
+                        break
         except Exception as error:  # noqa: BLE001  (the library says nowhere what a malformed schema raises)
             # What can't be checked has not been found valid.
             found.append(f"the value can't be checked: {type(error).__name__}: {error}"[:500])
