@@ -120,7 +120,7 @@ bench-peers: $(PEERS)/.ready kernels assets ## beside llama-cpp-python, outlines
 .PHONY: bench-schemas
 bench-schemas: $(PEERS)/.ready kernels assets ## arguments' grammars beside llguidance, xgrammar, outlines-core (needs the data)
 	@$(PEERS)/bin/python -m benchmarks.maskbench "$(SHARED_DATA)/schemas/maskbench_dev.jsonl" \
-		--peers llguidance,xgrammar,xgrammar-strict,outlines-core --json $(RESULTS)/maskbench.json
+		--peers llguidance,xgrammar,xgrammar-strict,outlines-core --json $(RESULTS)/maskbench_peers.json
 	@$(PEERS)/bin/python -m benchmarks.json_schema_suite \
 		"$(SHARED_DATA)/schemas/json_schema_test_suite_2020_12.json" \
 		--peers llguidance,xgrammar,xgrammar-strict,outlines-core \
