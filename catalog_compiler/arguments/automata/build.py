@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from catalog_compiler.arguments.automata.alphabets import SURROGATES, Alphabet
 from catalog_compiler.arguments.automata.derivatives import Derivatives
 from catalog_compiler.arguments.automata.errors import PatternError
+from catalog_compiler.arguments.automata.sizes import least_states
 from catalog_compiler.arguments.automata.tables import EMPTY, RawAutomaton, canonical
 from catalog_compiler.arguments.automaton import Automaton
 
@@ -31,6 +32,8 @@ def automaton_of(arena: Expressions, expression: Expr, max_states: int = MAX_STA
         PatternError: it would have more than `max_states` states, or take too much work.
 
     """
+    if least_states(arena, expression) > max_states:
+        raise _too_many(max_states)
     alphabet = Alphabet(arena.sets())
     derivatives = Derivatives(arena, alphabet)
     states, table, accepts = {expression: 0}, list[list[int]](), list[int]()
@@ -41,9 +44,7 @@ def automaton_of(arena: Expressions, expression: Expr, max_states: int = MAX_STA
             number = states.get(target)
             if number is None:
                 if len(states) >= max_states:
-                    raise PatternError(
-                        f"it would take more than {max_states} states; say it with smaller counts"
-                    )
+                    raise _too_many(max_states)
                 number = states[target] = len(states)
                 order.append(target)
             for letter in alphabet.members(mask):
@@ -51,6 +52,10 @@ def automaton_of(arena: Expressions, expression: Expr, max_states: int = MAX_STA
         table.append(row)
         accepts.append(0 if arena.nullable(state) else -1)
     return canonical(RawAutomaton(alphabet.starts, alphabet.classes, table, accepts))
+
+
+def _too_many(max_states: int) -> PatternError:
+    return PatternError(f"it would take more than {max_states} states; say it with smaller counts")
 
 
 def product(

@@ -15,16 +15,23 @@ from catalog_compiler.arguments.automata.char_sets import ALL, CharSet
 from catalog_compiler.arguments.automata.errors import PatternError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 Expr: TypeAlias = int
 Key: TypeAlias = tuple[Any, ...]
+_Count: TypeAlias = tuple[int, int | None]
+_Apart: TypeAlias = tuple[Expr, Expr, frozenset[Expr]]
 
 CHARS, EMPTY, CAT, ALT, AND, NOT, LOOP, AGAIN = range(8)
 """What an expression is: the first entry of its key."""
 
 MAX_EXPRESSIONS: Final = 100_000
-"""An arena that would hold more is given up: the bound on the work that a pattern may take."""
+"""An arena that would hold more is given up: the bound on the memory that a pattern may take."""
+MAX_STEPS: Final = 8_000_000
+"""Steps that the joining of alternatives and intersections may take: the bound on the time. A step
+is a part that is looked at, about a microsecond at most."""
+_JOIN_STEPS: Final = 6
+"""Steps that each joining takes besides."""
 
 
 class Expressions:
@@ -41,6 +48,7 @@ class Expressions:
         self._nullable: list[bool] = []
         self._open: list[bool] = []
         self._meanings: dict[Expr, Expr] = {}
+        self._steps = 0
         self.nothing = self.chars(())
         self.empty = self._make((EMPTY,), nullable=True)
         self.any_char = self.chars(ALL)
@@ -79,8 +87,29 @@ class Expressions:
         return result
 
     def _cat_key(self, left: Expr, right: Expr) -> Expr:
+        shorter = self._shorter(left, right)
+        if shorter is not None:
+            return shorter
         nullable = self._nullable[left] and self._nullable[right]
         return self._make((CAT, left, right), nullable=nullable, is_open=self._open[right])
+
+    def _shorter(self, left: Expr, right: Expr) -> Expr | None:
+        """Return two parts one after the other where that is something simpler, else None."""
+        own, key = self._keys[left], self._keys[right]
+        head, rest = key[1:] if key[0] == CAT else (right, self.empty)
+        # Beside any text, what may be empty adds nothing, nor does another of what is counted.
+        if left == self.any_text and self._nullable[head]:
+            return self.cat2(left, rest)
+        if right == self.any_text:
+            if self._nullable[left]:
+                return right
+            if own[0] == LOOP and own[2] != own[3]:
+                return self.cat2(self.loop(own[1], own[2], own[2]), right)
+        following = self._keys[head]
+        if own[0] == LOOP and following[0] == LOOP and own[1] == following[1]:
+            ends = None if None in (own[3], following[3]) else own[3] + following[3]
+            return self.cat2(self.loop(own[1], own[2] + following[2], ends), rest)
+        return None
 
     def alt(self, parts: Iterable[Expr]) -> Expr:
         """Return any of the parts."""
@@ -97,6 +126,9 @@ class Expressions:
             found |= chars
         if self.empty in found and any(self._nullable[p] for p in found if p != self.empty):
             found.discard(self.empty)
+        joined = self._with_joined_counts(found)
+        if joined is not found:
+            return self.alt(joined)
         is_open = any(self._open[part] for part in found)
         if is_open:
             found = self._weakest(found)
@@ -105,13 +137,51 @@ class Expressions:
         nullable = any(self._nullable[part] for part in found)
         return self._make((ALT, *sorted(found)), nullable=nullable, is_open=is_open)
 
+    def _with_joined_counts(self, found: set[Expr]) -> set[Expr]:
+        """Join what differs in how often it begins with the same part, and in nothing else."""
+        alike: dict[_Apart, dict[Expr, _Count]] = {}
+        for part in found:
+            for apart, count in self._counts_of(part):
+                alike.setdefault(apart, {})[part] = count
+        for (inner, rest, others), each in alike.items():
+            if len(each) == 1:
+                continue
+            counts = [count for part, count in each.items() if part in found]
+            if rest == self.any_text:  # more of them are any text as well
+                counts = [(low, None) for low, _ in counts]
+            joined = _joined(counts)
+            if len(joined) < len(counts):
+                found = found.difference(each).union(
+                    self.both([self.cat2(self.loop(inner, low, high), rest), *others])
+                    for low, high in joined
+                )
+        return found
+
+    def _counts_of(self, part: Expr) -> Iterator[tuple[_Apart, _Count]]:
+        """Yield how often a part, or what it asks for besides others, begins with the same.
+
+        Before the count: what is counted, what follows it, and what else is asked for.
+        """
+        key = self._keys[part]
+        asked = key[1:] if key[0] == AND else (part,)
+        for each in asked:
+            own = self._keys[each]
+            first, rest = own[1:] if own[0] == CAT else (each, self.empty)
+            loop = self._keys[first]
+            if loop[0] == LOOP:
+                _, inner, low, high = loop
+                yield (inner, rest, frozenset(asked) - {each}), (low, high)
+
     def _weakest(self, found: set[Expr]) -> set[Expr]:
         """Leave out what asks for all that another part asks for, and more."""
         asked = {part: self._asked(part) for part in found}
+        by_last: dict[Expr, list[frozenset[Expr]]] = {}
+        for each in asked.values():
+            by_last.setdefault(max(each), []).append(each)
         return {
             part
-            for part in found
-            if not any(asked[each] < asked[part] for each in found if each != part)
+            for part, own in asked.items()
+            if not any(less < own for each in own for less in by_last.get(each, ()))
         }
 
     def _asked(self, part: Expr) -> frozenset[Expr]:
@@ -168,10 +238,10 @@ class Expressions:
             low = 0
         if (low, high) == (1, 1):
             return part
-        if (low, high) == (0, None):
-            key = self._keys[part]
-            if key[0] == LOOP and key[2] in (0, 1) and key[3] is None:
-                return self.loop(key[1], 0, None)
+        key = self._keys[part]
+        if key[0] == LOOP and _has_no_gap(key[2], key[3], low, high):
+            last = None if None in (high, key[3]) else high * key[3]
+            return self.loop(key[1], low * key[2], last)
         return self._make((LOOP, part, low, high), nullable=low == 0)
 
     def again(self, *, nullable: bool) -> Expr:
@@ -235,6 +305,9 @@ class Expressions:
                 found.extend(key[1:])
             else:
                 found.append(part)
+        self._steps += _JOIN_STEPS + len(found)
+        if self._steps > MAX_STEPS:
+            raise _too_much()
         return found
 
     def _make(self, key: Key, *, nullable: bool, is_open: bool = False) -> Expr:
@@ -242,8 +315,34 @@ class Expressions:
         if found is None:
             found = self._known[key] = len(self._keys)
             if found >= MAX_EXPRESSIONS:
-                raise PatternError("it would take too much work; say it with smaller counts")
+                raise _too_much()
             self._keys.append(key)
             self._nullable.append(nullable)
             self._open.append(is_open)
         return found
+
+
+def _too_much() -> PatternError:
+    return PatternError("it would take too much work; say it with smaller counts")
+
+
+def _has_no_gap(low: int, high: int | None, least: int, most: int | None) -> bool:
+    """Tell whether `least` to `most` times `low` to `high` leave out no number in between."""
+    if high is None:
+        return least > 0 or low <= 1
+    if least == most:
+        return True
+    # The gap, if any, is between the least laps and one more.
+    return (least + 1) * low <= least * high + 1
+
+
+def _joined(counts: list[_Count]) -> list[_Count]:
+    """Return ranges that hold the same numbers, ascending, with gaps between them."""
+    found: list[_Count] = []
+    for low, high in sorted(counts, key=lambda each: each[0]):
+        start, end = found[-1] if found else (0, -2)
+        if end is None or low <= end + 1:
+            found[-1] = (start, None if end is None or high is None else max(end, high))
+        else:
+            found.append((low, high))
+    return found

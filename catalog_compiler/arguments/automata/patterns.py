@@ -26,7 +26,6 @@ MAX_UNROLLED: Final = 100
 """A part with anchors in it is repeated at most so often, or without end."""
 
 
-@functools.lru_cache(maxsize=4_096)
 def pattern(source: str) -> Automaton:
     """Return the texts in which the pattern is found somewhere, as JSON Schema's `pattern` says.
 
@@ -37,13 +36,28 @@ def pattern(source: str) -> Automaton:
         PatternError: it is malformed, not regular, or too large.
 
     """
-    return _translated(source, whole=False)
+    return _known(source, whole=False)
+
+
+def whole_pattern(source: str) -> Automaton:
+    """Return the texts that the pattern matches from start to end; raises as `pattern`."""
+    return _known(source, whole=True)
+
+
+def _known(source: str, *, whole: bool) -> Automaton:
+    found = _tried(source, whole=whole)
+    if isinstance(found, PatternError):
+        raise PatternError(*found.args)
+    return found
 
 
 @functools.lru_cache(maxsize=4_096)
-def whole_pattern(source: str) -> Automaton:
-    """Return the texts that the pattern matches from start to end; raises as `pattern`."""
-    return _translated(source, whole=True)
+def _tried(source: str, *, whole: bool) -> Automaton | PatternError:
+    """Return what became of a pattern; a refusal may have taken as much work as an automaton."""
+    try:
+        return _translated(source, whole=whole)
+    except PatternError as error:
+        return error.with_traceback(None)
 
 
 def _translated(source: str, *, whole: bool) -> Automaton:
@@ -90,7 +104,8 @@ class _Translator:
         arena = self._arena
         there = self._before(tree, _same(arena.any_text))
         later = self._plain_before(arena.any_text, there).start
-        return arena.alt([there.start, later])
+        # Where it makes no difference what stands before, it may as well be at the start.
+        return later if len(set(there)) == 1 else arena.alt([there.start, later])
 
     def _before(self, part: Syntax, rest: _Ahead) -> _Ahead:
         """Return a part with what may follow it."""

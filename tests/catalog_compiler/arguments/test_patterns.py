@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog_compiler.arguments import automata
-from catalog_compiler.arguments.automata import PatternError, pattern, whole_pattern
+from catalog_compiler.arguments.automata import (
+    PatternError,
+    build,
+    ecma,
+    expressions,
+    pattern,
+    patterns,
+    whole_pattern,
+)
+from catalog_compiler.arguments.automata.expressions import Expressions
+from catalog_compiler.arguments.automata.patterns import _Translator
+from catalog_compiler.arguments.automata.sizes import least_states
 from tests.catalog_compiler.arguments.walks import check
 
 
@@ -186,11 +197,86 @@ def test_refuses_by_name(source: str, what: str):
         ("^(a|aa){1,200}$", 401),
         ("^(?:[a-z]{0,60}){0,60}$", 3_601),
         ("^(?!.*foo).*bar$", 6),
+        ("a{3000}", 3_001),
+        ("^a{3999}$", 4_000),
+        (".*a.{20}", 22),
+        ("(?:ab|a){0,3999}b{3}", 4),
+        ("(?:(?:a{0,50}b?){0,50}c?){0,50}d", 2),
+        ("^(?:(?:a{2,3}){0,4}){5,9}$", 109),
+        ("^(?:a{3}){2}a{1,2}(?:a{0,2})*$", 8),
+        ("(?=.*x)a{500}", 502),
     ],
 )
 def test_large_counts_take_no_more_states_than_they_must(source: str, states: int):
     """The automata are the minimal ones."""
     assert len(pattern(source).table) == states
+
+
+def nested(count: int, times: int) -> str:
+    source = "a"
+    for _ in range(times):
+        source = f"({source}){{{count}}}"
+    return source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a{100000}",
+        "^[a-z]{5000}$",
+        "(a{1000}){1000}",
+        "^(?:a{1000}){1000}",
+        nested(10, 5),
+        "^(?:a|aa){1,2000}$",
+        "^(?:[a-z]{0,60}){0,70}$",
+        "(?:a{20}|a{21}){300}b?",
+        "^.{2000}x.{0,2000}$",
+    ],
+)
+def test_what_is_too_large_is_refused_before_it_is_built(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shortest text, or the longest, tells how many states there must be."""
+    monkeypatch.setattr(build, "Derivatives", None)
+    with pytest.raises(PatternError, match="more than 4000 states"):
+        pattern(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["a{4000}[]", "$a{5000}", "^(?:(?!)a{100000})?$", "(?=b)^a{9000}$"]
+)
+def test_what_is_impossible_is_not_too_large(source: str) -> None:
+    """No text is no automaton at all, however long it would be."""
+    assert len(pattern(source).table) <= 1
+
+
+@given(PATTERNS)
+def test_no_automaton_has_fewer_states_than_are_foretold(source: Both) -> None:
+    """The bound is never too high."""
+    arena = Expressions()
+    found = _Translator(arena).found(ecma.parse(source.ours))
+    assert least_states(arena, found) <= max(len(build.automaton_of(arena, found).table), 1)
+
+
+def test_a_refusal_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have taken as long as an automaton."""
+    tried = []
+    monkeypatch.setattr(
+        patterns,
+        "automaton_of",
+        lambda arena, _: (tried.append(arena), build.automaton_of(arena, _)),
+    )
+    for _ in range(2):
+        with pytest.raises(PatternError, match="more than 4000 states"):
+            pattern("^(?:x[ab]*a[ab]{13})$")
+    assert len(tried) == 1
+
+
+def test_anchors_unrolled_again_and_again_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is on the work, whatever the automaton would be."""
+    monkeypatch.setattr(expressions, "MAX_STEPS", 100_000)
+    with pytest.raises(PatternError, match="too much work"):
+        pattern(r"(?:(?:(?:(?:[a-z]|\b|\b)){10,30}){10,30})*")
 
 
 @given(st.text(r"ab\(){}[]|*+?^$.,-!=<:dwspuxcPDk0129", max_size=12))
@@ -209,4 +295,7 @@ def test_equal_languages_are_equal_values():
     assert pattern("") == pattern(".*") == pattern("a*") == automata.any_string()
     assert pattern("^(?:ab)*$") == pattern("^$|^ab(?:ab)*$")
     assert pattern(r"^\0") == pattern(r"^[\u0000]")
+    assert pattern("^(?:a{2,3}){2}$") == pattern("^a{4,6}$") == pattern("^a{3}a?a{0,1}a$")
+    assert pattern("^(?:a{3}){1,2}$") == pattern("^(?:aaa|aaaaaa)$")
+    assert pattern("^(?:a{3,})*$") == pattern("^$|^aaa+$")
     assert pattern("^((?!b).)*$") == pattern(r"^(?:(?!b)(?!b).)*?$")
