@@ -136,6 +136,11 @@ CONFLICTING_TOOL = _new(
     "told apart by a digest.",
     "Rename one of the two at its source.",
 )  # fmt: skip
+HARD_TO_TELL = _new(
+    "hard-to-tell-apart", _I, "Two tools are so alike in name and first sentence that requests "
+    "for one are easily taken for the other (`catalog lint --deep`).",
+    "Begin each description with what only this tool does, in words that a request would use.",
+)  # fmt: skip
 LOOK_ALIKE = _new(
     "look-alike-names", _W, "Names differ only by case or by characters that look alike.",
     "Rename one, so that people and models can tell them apart.",

@@ -272,6 +272,9 @@ def diff_command(
 @catalog.command("lint")
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option(
+    "--deep", is_flag=True, help="List the pairs of tools that requests can hardly tell apart too."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @_reading_options
 def lint_command(
@@ -281,9 +284,13 @@ def lint_command(
     form: str,
     *,
     strict: bool,
+    deep: bool,
     as_json: bool,
 ) -> None:
     """Check tool schemas without compiling them.
+
+    With --deep every two tools are compared by the texts that requests are held against, with the
+    sentence encoder.
 
     Exit codes: 0 clean; 1 errors (with --strict: or warnings); 2 wrong usage; 3 cannot be read.
     """
@@ -292,7 +299,12 @@ def lint_command(
 
     with failures(), _stages(silent=as_json) as tell:
         toolset = _load(inputs, form, timeout_s, aliases, strict=False, tell=tell)
-    found = toolset.diagnostics
+        found = toolset.diagnostics
+        if deep:
+            tell("comparing the tools")
+            from router.confusion import confusion_findings  # noqa: PLC0415 (brings the decoder)
+
+            found = (*found, *confusion_findings(toolset.tools))
     if as_json:
         records = [diagnostic_record(diagnostic) for diagnostic in found]
         printed.print_json(

@@ -224,6 +224,20 @@ def test_lint(tmp_path: Path) -> None:
     assert run("lint", bare, "--strict").exit_code == 1
 
 
+@pytest.mark.model
+def test_lint_deep(tmp_path: Path) -> None:
+    """Pairs are told as notes, so that even --strict stays at 0."""
+    twin = {**TOOLS[0], "name": f"{TOOLS[0]['name']}_again"}
+    source = write_tools(tmp_path / "tools.json", [*TOOLS, twin])
+    assert "hard-to-tell-apart" not in run("lint", source).stdout
+    result = run("lint", source, "--deep", "--json")
+    record = json.loads(result.stdout)
+    told = [each for each in record["diagnostics"] if each["code"] == "hard-to-tell-apart"]
+    assert twin["name"] in {each["tool"] for each in told} | {
+        name for each in told for name in each["related"]
+    }
+
+
 def test_many_findings_are_counted_by_code(tmp_path: Path, tokenizer_file: Path) -> None:
     """`compile` prints errors and a count of each kind; `lint` prints every finding."""
     bare = [{"name": f"bare_{number}", "inputSchema": {}} for number in range(40)]
